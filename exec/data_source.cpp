@@ -1,52 +1,141 @@
 #include "exec/data_source.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "planner/core/error.h"
 #include "planner/core/random.h"
 
 namespace zplan::exec {
+namespace {
 
-DataSource::DataSource(std::vector<std::uint8_t> bytes, std::string name)
-    : bytes_(std::move(bytes)), name_(std::move(name)) {}
+// Headers of token files [Karpathy24 data_common.py].
+constexpr std::size_t kHeaderBytes = 256 * sizeof(std::int32_t);
+struct TokenFile {
+  std::int32_t kind, version;
+  int width;  // bytes of a token
+};
+constexpr TokenFile kTokenFiles[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+
+const char* word_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+class Descriptor {
+ public:
+  // A pipe without a writer would keep us waiting.
+  explicit Descriptor(const std::string& path)
+      : number_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+    if (number_ < 0)
+      throw_bad_input(fmt::format("{}: cannot be opened: {}", path, strerror(errno)));
+  }
+  ~Descriptor() { ::close(number_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+DataSource::DataSource(std::vector<std::uint8_t> bytes, std::string name) : name_(std::move(name)) {
+  const auto kept = std::make_shared<const std::vector<std::uint8_t>>(std::move(bytes));
+  owner_ = kept;
+  data_ = std::as_bytes(std::span(*kept));
+}
+
+DataSource::DataSource(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
+                       std::string name)
+    : owner_(std::move(owner)), data_(bytes), name_(std::move(name)) {
+  std::array<std::int32_t, 3> header{};
+  if (data_.size() < kHeaderBytes) return;
+  std::memcpy(header.data(), data_.data(), sizeof header);
+  for (const TokenFile& known : kTokenFiles) {
+    if (header[0] != known.kind) continue;
+    if (header[1] != known.version)
+      throw_bad_input(fmt::format("{}: a token file of version {}, expected {}", name_, header[1],
+                                  known.version));
+    const std::size_t held = (data_.size() - kHeaderBytes) / static_cast<std::size_t>(known.width);
+    if (header[2] < 0 || held != static_cast<std::size_t>(header[2]))
+      throw_bad_input(
+          fmt::format("{}: holds {} tokens, its header says {}", name_, held, header[2]));
+    width_ = known.width;
+    data_ = data_.subspan(kHeaderBytes, held * static_cast<std::size_t>(width_));
+  }
+}
 
 DataSource DataSource::from_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw_bad_input(fmt::format("{}: cannot be opened", path));
-  std::vector<std::uint8_t> bytes((std::istreambuf_iterator<char>(in)), {});
-  if (in.bad()) throw_bad_input(fmt::format("{}: cannot be read", path));
-  return DataSource(std::move(bytes), path);
+  const Descriptor file(path);
+  struct stat info {};
+  if (fstat(file.number(), &info) != 0)
+    throw_bad_input(fmt::format("{}: cannot be examined: {}", path, strerror(errno)));
+  if (!S_ISREG(info.st_mode))
+    throw_bad_input(
+        fmt::format("{}: expected a file of text or tokens, got {}", path, word_of(info.st_mode)));
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (size == 0) return DataSource({}, path);
+  void* const address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
+  if (address == MAP_FAILED)
+    throw_bad_input(fmt::format("{}: cannot be read: {}", path, strerror(errno)));
+  std::shared_ptr<const void> owner(
+      address, [size](const void* data) { munmap(const_cast<void*>(data), size); });
+  return DataSource(std::move(owner), {static_cast<const std::byte*>(address), size}, path);
+}
+
+std::int64_t DataSource::token(std::int64_t place) const {
+  const std::byte* const at = data_.data() + place * width_;
+  if (width_ == 1) return std::to_integer<std::int64_t>(*at);
+  if (width_ == 2) {
+    std::uint16_t value = 0;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  std::uint32_t value = 0;
+  std::memcpy(&value, at, sizeof value);
+  return value;
 }
 
 void DataSource::check(std::int64_t sequence, std::int64_t vocab) const {
-  if (std::ssize(bytes_) < sequence + 1) {
+  const char* const unit = width_ == 1 ? "byte" : "token";
+  if (tokens() < sequence + 1) {
     throw_bad_input(
-        fmt::format("{}: {} bytes are too few for a sequence of {} tokens and its "
+        fmt::format("{}: {} {}s are too few for a sequence of {} tokens and its "
                     "targets, expected at least {}",
-                    name_, bytes_.size(), sequence, sequence + 1));
+                    name_, tokens(), unit, sequence, sequence + 1));
   }
-  const int largest = *std::max_element(bytes_.begin(), bytes_.end());
+  std::int64_t largest = 0;
+  for (std::int64_t i = 0; i < tokens(); ++i) largest = std::max(largest, token(i));
   if (largest >= vocab) {
-    throw_bad_input(
-        fmt::format("{}: holds byte {}, but the model's vocabulary is {}", name_, largest, vocab));
+    throw_bad_input(fmt::format("{}: holds {} {}, but the model's vocabulary is {}", name_, unit,
+                                largest, vocab));
   }
 }
 
 std::int64_t DataSource::sample_start(std::uint64_t seed, std::int64_t sample,
                                       std::int64_t sequence) const {
-  const auto positions = static_cast<std::uint64_t>(std::ssize(bytes_) - sequence);
+  const auto positions = static_cast<std::uint64_t>(tokens() - sequence);
   return static_cast<std::int64_t>(data_draw(seed, static_cast<std::uint64_t>(sample)) % positions);
 }
 
 void DataSource::load(std::uint64_t seed, std::int64_t sample, std::int64_t sequence,
                       std::int64_t begin, std::span<std::int32_t> tokens) const {
   const std::int64_t start = sample_start(seed, sample, sequence) + begin;
-  std::copy_n(bytes_.begin() + start, tokens.size(), tokens.begin());
+  for (std::int64_t i = 0; i < std::ssize(tokens); ++i)
+    tokens[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(token(start + i));
 }
 
 }  // namespace zplan::exec

@@ -1,10 +1,16 @@
-// Training data: the bytes of a text are its tokens. Which bytes sample n consists of depends on
-// the seed and n alone: it starts at data_draw(seed, n) mod (bytes - sequence) and holds sequence +
-// 1 tokens, so targets are the inputs shifted by one. Leaves out: tokenizers, files larger than
-// memory, epochs without repetition.
+// Training data: tokens one after the other. A file of llm.c [Karpathy24] says so with its first
+// number (256 int32 of a header: kind, version, tokens; then these in 16 bits, or in 32 those of
+// Llama 3); of any other file each byte is a token. Files are mapped, not read: they may be larger
+// than memory, and must not become shorter while a run lasts.
+//
+// Which tokens sample n consists of depends on the seed and n alone: it starts at data_draw(seed,
+// n) mod (tokens - sequence) and holds sequence + 1 tokens, so targets are the inputs shifted by
+// one. Leaves out: tokenizers, epochs without repetition.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,10 +23,12 @@ class DataSource {
  public:
   // `name` appears in errors.
   DataSource(std::vector<std::uint8_t> bytes, std::string name);
+  // Throws Error(kBadInput) for what is no file, and for one whose header and size differ.
   static DataSource from_file(const std::string& path);
 
-  Bytes size() const { return Bytes{static_cast<std::int64_t>(bytes_.size())}; }
-  // Throws Error when samples of this length cannot be cut from the text, or a token is not below
+  Bytes size() const { return Bytes{static_cast<std::int64_t>(data_.size())}; }
+  std::int64_t tokens() const { return std::ssize(data_) / width_; }
+  // Throws Error when samples of this length cannot be cut from the data, or a token is not below
   // `vocab`.
   void check(std::int64_t sequence, std::int64_t vocab) const;
 
@@ -30,7 +38,13 @@ class DataSource {
             std::span<std::int32_t> tokens) const;
 
  private:
-  std::vector<std::uint8_t> bytes_;
+  DataSource(std::shared_ptr<const void> owner, std::span<const std::byte> bytes, std::string name);
+
+  std::int64_t token(std::int64_t place) const;
+
+  std::shared_ptr<const void> owner_;  // of the bytes
+  std::span<const std::byte> data_;    // the tokens
+  int width_ = 1;                      // bytes of one
   std::string name_;
 };
 

@@ -34,8 +34,9 @@ void load_batch(const KernelCall& call) {
   const Operand& tokens = call[0];  // [b, s + 1] i32
   const std::int64_t of_all = call.attributes[0], global_batch = call.attributes[1];
   const std::int64_t batch = tokens.shape()[0], row = tokens.shape()[1];
-  const std::int64_t first =
-      call.step * global_batch + call.env.micro * of_all + call.attributes[2];
+  const StartPoint& start = call.services->start();
+  const std::int64_t first = start.sample + (call.step - start.step) * global_batch +
+                             call.env.micro * of_all + call.attributes[2];
   const std::int64_t begin = call.attributes[3];
   const auto loaded = static_cast<Loaded>(call.attributes[4]);
   for (std::int64_t i = 0; i < batch; ++i) {
@@ -71,7 +72,10 @@ void step_scalars(const KernelCall& call) {
   scalars[kBiasCorrection2] = 1.0 - std::pow(train.beta2, t);  // [Loshchilov19]
   scalars[kMaxGradientNorm] = train.clip_norm;
   scalars[kLossScale] = has_loss_scale ? state[kScale] : 1.0;
-  scalars[kInactive] = before < lag ? 1.0 : 0.0;
+  const StartPoint& start = call.services->start();
+  const std::int64_t skipped_steps = start.goes_on ? 0 : start.step;
+  const std::int64_t handed_on = before - (each > 0 ? skipped_steps * each : skipped_steps);
+  scalars[kInactive] = handed_on < lag ? 1.0 : 0.0;
   scalars[kUpdateNumber] = t - 1;
   if (call.services->reports(call))
     call.services->report_of(call.step).loss_scale = scalars[kLossScale];

@@ -11,6 +11,9 @@
 #include <thread>
 #include <tuple>
 
+#include "exec/checkpoint/folder.h"
+#include "exec/checkpoint/loader.h"
+#include "exec/checkpoint/saver.h"
 #include "exec/comm/rendezvous.h"
 #include "exec/cpu/cpu_device.h"
 #include "exec/memory/initial_state.h"
@@ -38,6 +41,8 @@ void check_options(const RunOptions& options) {
     throw_bad_input("guards and drawn schedules need the serial mode");
   if (options.rendezvous && options.mode == RunMode::kSerial)
     throw_bad_input("ranks in processes of their own do not run in the serial mode");
+  if (options.guard && !options.save.folder.empty())
+    throw_bad_input("a guarded run cannot be saved: its memory is closed between operations");
 }
 
 bool is_on_nvme(const Program& program, const View& view) {
@@ -223,7 +228,8 @@ StepGate::Agreement agreement(const RunOptions& options) {
   };
 }
 
-std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& options) {
+std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& options,
+                                std::int64_t steps) {
   std::vector<LaneRun> lanes;
   for (Rank& rank : ranks) {
     for (int l = 0; l < kLaneCount; ++l) {
@@ -233,8 +239,7 @@ std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& opti
       LaneRun& run =
           lanes.emplace_back(LaneRun{&rank, lane, Cursor(rank.index, lane), nodes, {}, {}});
       run.busy_ns.resize(static_cast<std::size_t>(nodes));
-      if (options.record_timeline)
-        run.spans.reserve(static_cast<std::size_t>(nodes * options.steps));
+      if (options.record_timeline) run.spans.reserve(static_cast<std::size_t>(nodes * steps));
     }
   }
   return lanes;
@@ -290,6 +295,47 @@ void draw_states(const Job& job, std::uint64_t seed, std::vector<RankMemory>& me
   }).get();
 }
 
+// The states that training begins or goes on with.
+ResumePoint begin_states(const Job& job, const RunOptions& options,
+                         std::vector<RankMemory>& memory) {
+  const auto say = [&](const std::string& line) {
+    if (options.say) options.say(line);
+  };
+  ResumePoint begin = resume_states(job, options.resume, memory, options.rendezvous.get(), say);
+  if (begin.path.empty()) {
+    begin.seed = options.train.seed;
+    draw_states(job, begin.seed, memory);
+  }
+  if (options.resumed) options.resumed(begin);
+  return begin;
+}
+
+// Of the process of rank 0. All others go on when it has the lock.
+std::unique_ptr<FolderLock> lock_folder(const RunOptions& options) {
+  if (options.save.folder.empty()) return nullptr;
+  Rendezvous* const rendezvous = options.rendezvous.get();
+  std::unique_ptr<FolderLock> lock;
+  if (rendezvous == nullptr || rendezvous->rank() == 0)
+    lock = std::make_unique<FolderLock>(options.save.folder);
+  if (rendezvous != nullptr) rendezvous->exchange("");
+  return lock;
+}
+
+std::unique_ptr<Saver> make_saver(const Job& job, const RunOptions& options,
+                                  const std::vector<RankMemory>& memory, std::uint64_t seed) {
+  if (options.save.folder.empty()) return nullptr;
+  Header base;
+  base.seed = seed;
+  base.world = job.world();
+  base.fingerprint = fingerprint(job);
+  base.plan = options.save.plan;
+  const auto say = [&options](const std::string& line) {
+    if (options.say) options.say(line);
+  };
+  return std::make_unique<Saver>(job, options.save, memory, std::move(base), say,
+                                 options.comm_deadline);
+}
+
 // Returns when the ranks are through with their steps, or throws.
 void run_ranks(RunState& state) {
   if (state.options->mode == RunMode::kThreaded) return run_threaded(state);
@@ -337,26 +383,48 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   Backends backends = make_backends(job, options, *device);
   RunResult result;
   result.choices = backends.choices;
+  const std::unique_ptr<FolderLock> lock = lock_folder(options);
   result.memory = make_memory(job, options, device);
   if (uses_nvme(job)) result.storage = prepare_storage(options.storage, result.memory);
-  draw_states(job, options.train.seed, result.memory);
+  result.begin = begin_states(job, options, result.memory);
+  const ResumePoint& begin = result.begin;
+  TrainConfig train = options.train;
+  train.seed = begin.seed;
+  const std::unique_ptr<Saver> saver = make_saver(job, options, result.memory, begin.seed);
+  const std::int64_t steps = std::max<std::int64_t>(0, options.steps - begin.step);
   RunState state{.job = &job,
                  .options = &options,
-                 .services = RunServices(data, job.sequence, options.train, reporting_rank(job),
-                                         options.steps),
-                 .gate = StepGate(options.steps, options.interrupted, agreement(options)),
-                 .log = StepLog(options.steps, state.services, options.step_done),
+                 .services = RunServices(data, job.sequence, train, reporting_rank(job), steps,
+                                         {begin.step, begin.samples, begin.same_job}),
+                 .gate = StepGate(steps, options.interrupted, agreement(options)),
+                 .log = StepLog(steps, state.services, options.step_done),
                  .queued_comm = nullptr,
                  .ranks = make_ranks(options, backends, result.memory),
                  .lanes = {},
-                 .start = {}};
-  state.lanes = make_lanes(state.ranks, options);
+                 .start = {},
+                 .border = {},
+                 .pulse = Pulse(options.pulse)};
+  state.lanes = make_lanes(state.ranks, options, steps);
   if (options.prepared) options.prepared(result.choices);
+  std::int64_t operations = 0;
+  for (const LaneRun& lane : state.lanes) operations += lane.nodes;
+  state.pulse.begin(std::max<std::int64_t>(1, operations));
+  const auto save = [&](std::int64_t step) {
+    saver->save(begin.step + step, begin.samples + step * job.global_batch);
+  };
+  if (saver)
+    state.border = {[&](std::int64_t step) { return saver->is_due(begin.step + step); }, save};
   try {
     run_ranks(state);
   } catch (...) {
     end_queues(state);
     throw;
+  }
+  if (saver) {
+    const std::int64_t done = std::ssize(state.log.results());
+    if (done > 0) save(done);
+    saver->finish();
+    result.saves = saver->report();
   }
   for (RankMemory& m : result.memory)
     if (m.file() != nullptr) m.file()->remove_name();

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "exec/backend.h"
+#include "exec/checkpoint/checkpoint.h"
 #include "exec/data_source.h"
 #include "exec/device.h"
 #include "exec/kernel_choice.h"
@@ -49,7 +50,7 @@ struct NodeEvent {
 class Rendezvous;
 
 struct RunOptions {
-  int steps = 1;
+  int steps = 1;  // of the training; a run that goes on from a checkpoint does those that are left
   TrainConfig train;
   RunMode mode = RunMode::kThreaded;
   int threads_per_rank = 1;        // of OpenMP, inside kernels
@@ -73,14 +74,23 @@ struct RunOptions {
   // begun.
   std::function<bool()> interrupted;
   // Steps as all ranks complete them, in order, one call at a time; in threaded mode from any
-  // thread.
+  // thread. Counted from the begin of the training.
   std::function<void(std::int64_t step, const StepResult&)> step_done;
+  // How far the run is, in steps of its own, a few times a second; from any thread, one call at a
+  // time.
+  std::function<void(double steps)> pulse;
   // In threaded mode called from many threads at once; on devices with queues serial only.
   std::function<void(const NodeEvent&)> observer;
+  SaveOptions save;
+  ResumeOptions resume;
+  // Called once, before the first step: where the run begins.
+  std::function<void(const ResumePoint&)> resumed;
+  // What goes wrong without ending the run, a line each, from any thread; empty: nobody is told.
+  std::function<void(const std::string&)> say;
 };
 
 struct RunResult {
-  std::vector<StepResult> steps;      // those that were completed
+  std::vector<StepResult> steps;      // those that were completed, from that of `begin` on
   std::vector<KernelChoice> choices;  // of this process's ranks, each once
   bool interrupted = false;
   bool has_losses = true;  // else another process has them
@@ -91,6 +101,8 @@ struct RunResult {
   std::vector<RankMemory>
       memory;  // of this process's ranks; refers to the Job (state_access.h reads it)
   std::optional<StorageReport> storage;  // of a job with states on NVMe
+  ResumePoint begin;
+  std::optional<SaveReport> saves;  // where states are saved
 };
 
 // Throws Error: kBadInput for a job, data or option that cannot be run, kDevice when memory or

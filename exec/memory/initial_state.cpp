@@ -186,6 +186,10 @@ std::vector<BufferId> initialised_buffers(const RankClass& rank_class) {
 
 void initialise_states(const Job& job, std::uint64_t seed, RankMemory& memory) {
   for (const UnitHome& home : memory.rank_class().homes) initialise_home(job, seed, memory, home);
+  clear_carried(memory);
+}
+
+void clear_carried(RankMemory& memory) {
   for (BufferId id : carried_buffers(memory.rank_class())) clear(memory, id);
 }
 

@@ -31,6 +31,9 @@ void draw_parameters(const Unit& unit, const UnitInstance& instance, std::uint64
 // (carried.h).
 void initialise_states(const Job& job, std::uint64_t seed, RankMemory& memory);
 
+// The latter alone.
+void clear_carried(RankMemory& memory);
+
 // Everything initialise_states writes to.
 std::vector<BufferId> initialised_buffers(const RankClass& rank_class);
 

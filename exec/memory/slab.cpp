@@ -23,8 +23,9 @@ constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 double gib(Bytes bytes) { return static_cast<double>(bytes.value) / kGib; }
 
-// What the system says it can give without swapping: "MemAvailable:   12345 kB" of /proc/meminfo,
-// where kB is 1024 bytes.
+}  // namespace
+
+// "MemAvailable:   12345 kB" of /proc/meminfo, where kB is 1024 bytes.
 Bytes available_memory() {
   constexpr std::int64_t kKib = 1024;
   std::ifstream in("/proc/meminfo");
@@ -35,8 +36,6 @@ Bytes available_memory() {
   }
   throw Error(ExitCode::kDevice, "/proc/meminfo does not say how much memory is available");
 }
-
-}  // namespace
 
 Slab::Slab(Bytes size) : size_(round_up(size, Bytes{sysconf(_SC_PAGESIZE)})) {
   if (size_.value == 0) return;

@@ -97,6 +97,9 @@ class RankMemory {
   std::unique_ptr<IoEngine> engine_;  // for load and store
 };
 
+// What the system says it can give without swapping. Throws Error(kDevice) when it does not say.
+Bytes available_memory();
+
 // Throws Error(kDevice) when the host memory of the slabs of these ranks together exceeds what this
 // machine has available now. Left out: the shadow of a guarded run, limits on this process alone,
 // memory of other devices, NVMe.

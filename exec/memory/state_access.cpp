@@ -19,12 +19,6 @@
 namespace zplan::exec {
 namespace {
 
-std::string_view name(State state) {
-  constexpr std::array<std::string_view, kStates.size()> kNames{"param",   "master",  "moment1",
-                                                                "moment2", "moment3", "moment4"};
-  return kNames[static_cast<std::size_t>(state)];
-}
-
 bool equal(double a, double b, Equality equality) {
   switch (equality) {
     case Equality::kValue:
@@ -123,6 +117,12 @@ class CopyCheck {
 };
 
 }  // namespace
+
+std::string_view name(State state) {
+  constexpr std::array<std::string_view, kStates.size()> kNames{"param",   "master",  "moment1",
+                                                                "moment2", "moment3", "moment4"};
+  return kNames[static_cast<std::size_t>(state)];
+}
 
 const StateHome* state_home(const UnitHome& home, State state) {
   if (state == State::kParam) return &home.param;

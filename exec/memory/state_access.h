@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exec/memory/slab.h"
@@ -18,6 +19,8 @@ namespace zplan::exec {
 enum class State : std::uint8_t { kParam, kMaster, kMoment1, kMoment2, kMoment3, kMoment4 };
 inline constexpr std::array kStates{State::kParam,   State::kMaster,  State::kMoment1,
                                     State::kMoment2, State::kMoment3, State::kMoment4};
+
+std::string_view name(State state);  // "param"
 
 // Null: the unit does not have the state.
 const StateHome* state_home(const UnitHome& home, State state);

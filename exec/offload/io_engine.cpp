@@ -18,7 +18,7 @@ constexpr int kMostIdle = 16;
 
 const char* word(IoKind kind) { return kind == IoKind::kRead ? "read" : "write"; }
 
-std::string reason_of(std::int64_t result, const SlabFile& file) {
+std::string reason_of(std::int64_t result, const OpenFile& file) {
   if (result < 0) return strerror(static_cast<int>(-result));
   return fmt::format("the file ends there, expected {} bytes", file.size().value);
 }
@@ -26,7 +26,7 @@ std::string reason_of(std::int64_t result, const SlabFile& file) {
 }  // namespace
 
 struct IoEngine::Transfer {
-  const SlabFile& file;
+  const OpenFile& file;
   IoKind kind;
   std::int64_t offset;
   std::int64_t bytes;
@@ -49,14 +49,14 @@ IoEngine::IoEngine(std::unique_ptr<BlockQueue> queue, std::string reason, IoFaul
   forced_.reserve(flights_.size());
 }
 
-void IoEngine::read(const SlabFile& file, Bytes offset, Bytes bytes, std::byte* to) {
+void IoEngine::read(const OpenFile& file, Bytes offset, Bytes bytes, std::byte* to) {
   Transfer transfer{file, IoKind::kRead, offset.value, bytes.value, to};
   run(transfer);
   const std::int64_t whole = transfer.whole();
   std::memcpy(to + whole, bounce_->bytes.data(), static_cast<std::size_t>(bytes.value - whole));
 }
 
-void IoEngine::write(const SlabFile& file, Bytes offset, Bytes bytes, const std::byte* from) {
+void IoEngine::write(const OpenFile& file, Bytes offset, Bytes bytes, const std::byte* from) {
   // The system only reads from it.
   Transfer transfer{file, IoKind::kWrite, offset.value, bytes.value, const_cast<std::byte*>(from)};
   const std::int64_t whole = transfer.whole();

@@ -1,4 +1,4 @@
-// Moves bytes between page-aligned memory and a slab's file. A transfer is cut into blocks of 1 MiB
+// Moves bytes between page-aligned memory and a file. A transfer is cut into blocks of 1 MiB
 // of which up to 32 are in flight; what the system moves only in part is asked for again. The file
 // is read and written in whole kIoAlignment units: a last, broken one goes through a block of the
 // engine's own, so no byte of memory beyond the transfer is touched; in the file it is filled up
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "exec/offload/block_queue.h"
-#include "exec/offload/slab_file.h"
+#include "exec/offload/open_file.h"
 #include "exec/offload/storage.h"
 #include "planner/core/units.h"
 #include "planner/program/job/program.h"
@@ -33,8 +33,8 @@ class IoEngine {
 
   // Both return when all bytes are moved. `offset` and the memory are multiples of kIoAlignment.
   // Throws Error(kDevice) naming the file and what was expected; no request is in flight then.
-  void read(const SlabFile& file, Bytes offset, Bytes bytes, std::byte* to);
-  void write(const SlabFile& file, Bytes offset, Bytes bytes, const std::byte* from);
+  void read(const OpenFile& file, Bytes offset, Bytes bytes, std::byte* to);
+  void write(const OpenFile& file, Bytes offset, Bytes bytes, const std::byte* from);
 
  private:
   struct Transfer;

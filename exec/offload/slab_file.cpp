@@ -19,8 +19,6 @@
 namespace zplan::exec {
 namespace {
 
-constexpr int kOwnerOnly = 0600;
-
 double gib(double bytes) { return bytes / (1024.0 * 1024.0 * 1024.0); }
 
 // Free for users without privileges, as text; empty when the system does not say.
@@ -49,7 +47,7 @@ bool remove_if_abandoned(const std::string& path) {
 }  // namespace
 
 SlabFile::SlabFile(const StorageOptions& options, std::int32_t rank, Bytes size)
-    : size_(round_up(size, kIoAlignment)) {
+    : OpenFile(round_up(size, kIoAlignment)) {
   if (options.directory.empty()) {
     throw_bad_input(fmt::format(
         "the job keeps {:.2f} GiB of rank {} on NVMe: expected a directory for its files",
@@ -60,15 +58,11 @@ SlabFile::SlabFile(const StorageOptions& options, std::int32_t rank, Bytes size)
     reserve(options.fault);
   } catch (...) {
     remove_name();
-    ::close(descriptor_);
     throw;
   }
 }
 
-SlabFile::~SlabFile() {
-  remove_name();
-  ::close(descriptor_);
-}
+SlabFile::~SlabFile() { remove_name(); }
 
 void SlabFile::fail(const std::string& what, int error) const {
   throw Error(ExitCode::kDevice, fmt::format("{}: {}: {}", path_, what, strerror(error)));
@@ -98,7 +92,7 @@ bool SlabFile::take_name(const std::string& path) {
   struct stat info {};
   const bool is_locked = flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   if (is_locked && fstat(descriptor_, &info) == 0 && info.st_nlink > 0) return true;
-  ::close(descriptor_);
+  close();
   return false;
 }
 

@@ -6,23 +6,17 @@
 #include <cstdint>
 #include <string>
 
+#include "exec/offload/open_file.h"
 #include "exec/offload/storage.h"
 #include "planner/core/units.h"
 
 namespace zplan::exec {
 
-class SlabFile {
+class SlabFile : public OpenFile {
  public:
   // Throws Error: kBadInput without a directory, kDevice when the file cannot be had.
   SlabFile(const StorageOptions& options, std::int32_t rank, Bytes size);
   ~SlabFile();
-  SlabFile(const SlabFile&) = delete;
-  SlabFile& operator=(const SlabFile&) = delete;
-
-  int descriptor() const { return descriptor_; }
-  bool is_direct() const { return direct_; }  // O_DIRECT; some file systems refuse it
-  const std::string& path() const { return path_; }
-  Bytes size() const { return size_; }
 
   // Throws Error(kDevice) when somebody removed or shortened the file.
   void check_intact() const;
@@ -35,11 +29,7 @@ class SlabFile {
   void reserve(const IoFault& fault);
   [[noreturn]] void fail(const std::string& what, int error) const;
 
-  int descriptor_ = -1;
-  bool direct_ = true;
   bool has_name_ = false;
-  std::string path_;
-  Bytes size_{0};
 };
 
 // Removes what killed runs left in a directory; how many files. Throws Error(kDevice) when it is no

@@ -92,14 +92,21 @@ void Launcher::make_events() {
 
 void Launcher::run() {
   std::int64_t step = 0;
-  for (; state_.gate.enter(step); ++step) {
-    if (step >= kStepsAhead) await_step(step - kStepsAhead);
+  for (; enter(step); ++step) {
+    await_steps(step - kStepsAhead + 1);
     launch_step();
     end_step(step);
   }
-  for (std::int64_t last = std::max<std::int64_t>(0, step - kStepsAhead); last < step; ++last)
-    await_step(last);
+  await_steps(step);
   report_times();
+}
+
+bool Launcher::enter(std::int64_t step) {
+  if (border_->at(step)) {
+    await_steps(step);
+    border_->cross(step);
+  }
+  return state_.gate.enter(step);
 }
 
 template <typename Border, typename Visit>
@@ -260,6 +267,7 @@ void Launcher::execute(const Instance& at, const BoundOperands& operands) {
 }
 
 void Launcher::follow(const Instance& at) {
+  state_.pulse.count(std::chrono::steady_clock::now());
   const Lane lane = rank_.node(at).lane;
   const std::int64_t completed = at.lane_sequence + 1;
   EventRing& ring = state_of(lane).ring;
@@ -310,6 +318,11 @@ void Launcher::check_deadline(TimePoint::duration waited) const {
               fmt::format("rank {}: its queues have stood still for {} s: ranks that share the "
                           "device wait for each other, or for the host",
                           rank_.number, deadline.count()));
+}
+
+// All before `end`.
+void Launcher::await_steps(std::int64_t end) {
+  for (; awaited_ < end; ++awaited_) await_step(awaited_);
 }
 
 void Launcher::await_step(std::int64_t step) {

@@ -28,6 +28,7 @@
 #include "exec/schedule/progress.h"
 #include "exec/schedule/queues.h"
 #include "exec/schedule/rank.h"
+#include "exec/schedule/step_border.h"
 
 namespace zplan::exec {
 
@@ -44,6 +45,7 @@ class Launcher {
   Launcher(RunState& state, const Rank& rank, const std::vector<LaneRun*>& lanes, QueuedComm& comm,
            HostSide host);
 
+  void set_border(StepBorder& border) { border_ = &border; }
   // All steps. Throws Error, or Stopped when another thread failed.
   void run();
 
@@ -112,6 +114,8 @@ class Launcher {
   void await(EventId event);
   void check_deadline(TimePoint::duration waited) const;
   void end_step(std::int64_t step);
+  bool enter(std::int64_t step);
+  void await_steps(std::int64_t end);
   void await_step(std::int64_t step);
   void report_times();
 
@@ -122,6 +126,8 @@ class Launcher {
   Queues& queues_;
   QueuedComm& comm_;
   HostSide host_;
+  StepBorder* border_ = nullptr;
+  std::int64_t awaited_ = 0;  // steps that the device is known to have ended
   std::array<LaneState, kLaneCount> lanes_;
   std::vector<Lane> queue_lanes_;
   std::vector<Lane> graph_lanes_;  // of them those that graphs are launched on: not transfers

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "exec/offload/slab_file.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {
@@ -64,7 +65,7 @@ void execute_local(RunState& state, const Rank& rank, const Instance& at,
   call.env = at.env;
   // That of its unit, where an iteration goes through several.
   call.env.layer += node.member / rank.program().unit_layers;
-  call.step = at.step();
+  call.step = state.services.start().step + at.step();
   call.rank = rank.number;
   call.services = &state.services;
   rank.backend->run_kernel(call);
@@ -95,6 +96,7 @@ void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, con
   if (at.step() > 0)
     lane.busy_ns[static_cast<std::size_t>(at.lane_sequence % lane.nodes)] +=
         std::chrono::duration_cast<std::chrono::nanoseconds>(times.end - times.start).count();
+  state.pulse.count(times.end);
   if (state.options->record_timeline) {
     const OpId op = op_id(lane.rank->program(), lane.node(), at.env);
     record_span(state, lane, op, at.step(), times);

@@ -13,6 +13,8 @@
 #include "exec/host_kernels.h"
 #include "exec/offload/io_engine.h"
 #include "exec/run.h"
+#include "exec/schedule/pulse.h"
+#include "exec/schedule/step_border.h"
 #include "exec/schedule/step_gate.h"
 #include "exec/schedule/step_log.h"
 #include "planner/program/instances/cursor.h"
@@ -55,6 +57,8 @@ struct RunState {
   std::vector<Rank> ranks;                  // of this process
   std::vector<LaneRun> lanes;               // by (rank, lane)
   TimePoint start;                          // of the first step
+  BorderAction border;
+  Pulse pulse;
 };
 
 // The operands of one instance, at their addresses.

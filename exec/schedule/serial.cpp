@@ -72,6 +72,7 @@ class SerialRun {
     if (p.run == nullptr || p.finished) return false;
     const Instance& at = *p.run->cursor;
     if (at.step() == p.entered) {
+      if (!cross_border(at.step())) return false;
       if (!state_.gate.enter(at.step())) {
         p.finished = true;
         return false;
@@ -79,6 +80,16 @@ class SerialRun {
       ++p.entered;
     }
     return !unmet(p);
+  }
+
+  // False while a lane has yet to end a step before this one.
+  bool cross_border(std::int64_t step) {
+    if (step <= crossed_ || !state_.border.at(step)) return true;
+    for (const Place& p : places_)
+      if (p.run != nullptr && !p.finished && p.run->cursor->step() < step) return false;
+    state_.border.act(step);
+    crossed_ = step;
+    return true;
   }
 
   std::optional<Threshold> unmet(const Place& p) {
@@ -232,6 +243,7 @@ class SerialRun {
   std::vector<Guard> guards_;       // by rank; empty: none
   std::vector<std::int32_t> open_;  // ranks whose guards are
   std::uint64_t draws_ = 0;
+  std::int64_t crossed_ = 0;  // the newest step whose border was
   // Of the operation at hand; kept so that a step allocates nothing.
   std::vector<Place*> ready_, members_;
   std::vector<BoundOperands> operands_;

@@ -1,6 +1,6 @@
 // Collects the results of steps: a step is complete when all lanes of all ranks have ended it.
-// Tells the caller of each as it completes, in order. A loss that is no number ends the run by
-// Error(kCheckFailed).
+// Tells the caller of each as it completes, in order, with its number in the training. A loss that
+// is no number ends the run by Error(kCheckFailed).
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class StepLog {
  public:
   using Listener = std::function<void(std::int64_t step, const StepResult&)>;
 
-  StepLog(int steps, const RunServices& services, Listener listener)
+  StepLog(std::int64_t steps, const RunServices& services, Listener listener)
       : services_(&services),
         listener_(std::move(listener)),
         pending_(static_cast<std::size_t>(steps)) {
@@ -57,13 +57,15 @@ class StepLog {
     if (result.skipped || (std::isfinite(result.loss) && std::isfinite(result.gradient_norm)))
       return;
     throw Error(ExitCode::kCheckFailed,
-                "step " + std::to_string(step + 1) + " of " + std::to_string(pending_.size()) +
+                "step " + std::to_string(step + 1) + " of " +
+                    std::to_string(services_->start().step + std::ssize(pending_)) +
                     ": expected a finite loss and gradient norm, got " +
                     std::to_string(result.loss) + " and " + std::to_string(result.gradient_norm) +
                     "; try a lower learning rate, or look at the data");
   }
 
   void complete(std::int64_t step, TimePoint end) {
+    step += services_->start().step;
     StepResult result = services_->report_of(step);
     check_finite(step, result);
     result.wall = {std::chrono::duration<double>(end - previous_).count()};

@@ -15,6 +15,7 @@
 #include "exec/comm/thread_comm.h"
 #include "exec/schedule/launcher.h"
 #include "exec/schedule/progress.h"
+#include "exec/schedule/step_border.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {
@@ -29,8 +30,10 @@ class ThreadedRun {
       if (!is_queue(*lane.rank, lane.lane)) threads_.push_back(&lane);
     for (const Rank& rank : state.ranks)
       if (has_queues(rank)) make_launcher(rank);
-    start_ =
-        std::make_unique<Barrier>(static_cast<int>(threads_.size() + launchers_.size()), signal_);
+    const auto all = static_cast<int>(threads_.size() + launchers_.size());
+    start_ = std::make_unique<Barrier>(all, signal_);
+    border_ = std::make_unique<StepBorder>(state.border, all, signal_);
+    for (auto& [rank, launcher] : launchers_) launcher->set_border(*border_);
   }
 
   void run() {
@@ -144,13 +147,18 @@ class ThreadedRun {
   }
 
   void drive(LaneRun& lane) {
-    for (std::int64_t step = 0; state_.gate.enter(step); ++step) {
+    for (std::int64_t step = 0; enter(step); ++step) {
       for (std::int64_t i = 0; i < lane.nodes; ++i) {
         run_instance(lane);
         progress(*lane.rank, lane.lane).advance();
         lane.cursor.advance();
       }
     }
+  }
+
+  bool enter(std::int64_t step) {
+    border_->cross(step);
+    return state_.gate.enter(step);
   }
 
   void run_instance(LaneRun& lane) {
@@ -191,6 +199,7 @@ class ThreadedRun {
   std::vector<LaneRun*> threads_;
   std::vector<std::pair<const Rank*, std::unique_ptr<Launcher>>> launchers_;
   std::unique_ptr<Barrier> start_;
+  std::unique_ptr<StepBorder> border_;
   std::once_flag started_;
   std::mutex error_mutex_;
   std::exception_ptr error_;

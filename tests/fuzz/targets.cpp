@@ -5,6 +5,8 @@
 #include <iostream>
 #include <string>
 
+#include "exec/checkpoint/format.h"
+#include "exec/checkpoint/piece_runs.h"
 #include "hwprofiles/cluster_file.h"
 #include "hwprofiles/cluster_name.h"
 #include "hwprofiles/hw_profile.h"
@@ -255,7 +257,33 @@ void safetensors(std::string_view bytes) {
   }
 }
 
-constexpr std::array<Target, 17> kTargets{{{"json", json},
+// The bytes stand before the checksum, which the reader asks for first.
+void checkpoint(std::string_view bytes) {
+  constexpr std::int64_t kMostElements = 1 << 16;  // of which runs are counted
+  const std::string text = exec::sealed(std::string(bytes));
+  refuse_or([&] {
+    const std::string again = to_text(exec::header_from_text(text, "checkpoint.json"));
+    demand(to_text(exec::header_from_text(again, "again.json")) == again, "another header");
+  });
+  refuse_or([&] {
+    const exec::RankIndex index = exec::index_from_text(text, "rank-00000.json");
+    const std::string again = to_text(index);
+    demand(to_text(exec::index_from_text(again, "again.json")) == again, "another index");
+    for (const exec::SavedPiece& piece : index.pieces)
+      for (const Tensor& tensor : piece.tensors) {
+        if (tensor.shape.elements() > kMostElements) continue;
+        for (const exec::PieceRun& run :
+             exec::piece_runs(tensor, piece.piece, piece.pieces, piece.first, piece.elements))
+          demand(run.length > 0 && run.global >= 0 && run.local >= 0 &&
+                     run.global + run.length <= tensor.shape.elements() &&
+                     run.local + run.length <= piece.elements,
+                 "a run outside its tensor or piece");
+      }
+  });
+  refuse_or([&] { exec::header_from_text(std::string(bytes), "checkpoint.json"); });
+}
+
+constexpr std::array<Target, 18> kTargets{{{"json", json},
                                            {"plan", plan},
                                            {"bundle", bundle},
                                            {"schedule", schedule},
@@ -271,7 +299,8 @@ constexpr std::array<Target, 17> kTargets{{{"json", json},
                                            {"measured", measured},
                                            {"config", config},
                                            {"hugging_face", hugging_face},
-                                           {"safetensors", safetensors}}};
+                                           {"safetensors", safetensors},
+                                           {"checkpoint", checkpoint}}};
 
 }  // namespace
 

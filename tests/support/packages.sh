@@ -11,6 +11,7 @@ nlohmann-json3-dev   -       reading and writing JSON
 libcli11-dev         -       command line
 libfmt-dev           -       text formatting
 libboost-graph-dev   -       routes in the network topology
+libxxhash-dev        -       checksums of checkpoints
 LIST
 }
 

@@ -141,7 +141,13 @@ struct RunCommand {
   bool ignore_capacity = false;
   bool test_mode = false;
   bool json = false;
-  bool trace_all = false;  // as SimulateCommand
+  bool trace_all = false;       // as SimulateCommand
+  std::string save;             // folder of checkpoints; empty: none
+  std::int64_t save_every = 0;  // steps; 0: at the end alone
+  std::int64_t keep = 0;        // checkpoints; 0: all
+  bool resume = false;          // from the newest of `save`
+  std::string resume_from;      // a folder of checkpoints, or one
+  std::string log;              // a JSON line per step; empty: none
 };
 
 struct CompareCommand {

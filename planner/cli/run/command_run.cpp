@@ -1,33 +1,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 
+#include "exec/checkpoint/folder.h"
 #include "exec/data_source.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/interrupt.h"
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/plan_file.h"
-#include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/planned_file.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/cli/predict/trace_file.h"
 #include "planner/cli/run/embedded_sample.h"
+#include "planner/cli/run/live_line.h"
 #include "planner/cli/run/processes.h"
 #include "planner/cli/run/run_report.h"
 #include "planner/cli/run/thread_waiting.h"
 #include "planner/cli/run/training.h"
-#include "planner/core/json_reader.h"
 #include "planner/program/job/meetings.h"
 
 namespace zplan {
 namespace {
 
 exec::DataSource open_data(const RunCommand& command) {
-  if (!command.data.empty()) {
-    const std::string text = read_text_file(command.data);
-    return exec::DataSource({text.begin(), text.end()}, command.data);
-  }
+  if (!command.data.empty()) return exec::DataSource::from_file(command.data);
   const EmbeddedFile& sample = embedded_sample()[0];
   return exec::DataSource({sample.text.begin(), sample.text.end()}, std::string(sample.name));
 }
@@ -44,7 +42,31 @@ exec::RunOptions run_options(const RunCommand& command) {
   options.storage.method = command.io;
   options.interrupted = InterruptGuard::interrupted;
   options.comm_deadline = std::chrono::seconds(command.comm_timeout_seconds);
+  options.say = [](const std::string& line) { complain(line); };
   return options;
+}
+
+// What the training alone does, not the runs that it is checked against.
+void keep_states(const RunCommand& command, const PlannedJob& planned, exec::RunOptions& options) {
+  options.resume.path = command.resume ? command.save : command.resume_from;
+  options.resumed = [&](const exec::ResumePoint& point) {
+    const bool tells = !options.rendezvous || options.rendezvous->rank() == 0;
+    if (point.path.empty() || !tells) return;
+    if (!point.same_job)
+      complain(fmt::format("the plan has changed since {} was saved: its states are cut anew",
+                           point.path));
+    if (command.seed && *command.seed != point.seed)
+      complain(fmt::format("--seed has no effect: training goes on with that of {}, {}", point.path,
+                           point.seed));
+  };
+  if (command.save.empty()) return;
+  options.save = {.folder = command.save,
+                  .every = command.save_every,
+                  .keep = command.keep,
+                  .plan = plan_text(planned.plan, planned.fingerprint,
+                                    exec::path_in(command.save, "plan.json")),
+                  .io = command.io,
+                  .fault = {}};
 }
 
 // Whether the losses come to this process; of those of a job only one shows how far it is.
@@ -52,17 +74,21 @@ bool has_losses(const Job& job, const exec::RunOptions& options) {
   return !options.rendezvous || options.rendezvous->rank() == reporting_rank(job);
 }
 
-// Runs a job and shows how far it is; `last_step` is called at the end of its last step.
-exec::RunResult run_shown(const Job& job, const exec::DataSource& data, exec::RunOptions options,
-                          std::string_view title, const std::function<void()>& last_step = {}) {
+// Runs a job and shows how far it is; `done` is told of each step.
+exec::RunResult run_shown(
+    const Job& job, const exec::DataSource& data, exec::RunOptions options, std::string_view title,
+    const std::function<void(std::int64_t, const exec::StepResult&)>& done = {}) {
   if (!has_losses(job, options)) return exec::run(job, data, options);
-  Progress progress;
-  const int steps = options.steps;
-  options.step_done = [&, title, steps](std::int64_t step, const exec::StepResult& done) {
-    if (step + 1 == steps && last_step) last_step();
-    progress.show(fmt::format("{}: step {} of {}, loss {:.4f}{}", title, step + 1, steps, done.loss,
-                              done.skipped ? ", update skipped" : ""));
+  LiveLine line(title, options.steps, job.global_batch * job.sequence);
+  options.resumed = [&, resumed = options.resumed](const exec::ResumePoint& point) {
+    line.begin(point.step);
+    if (resumed) resumed(point);
   };
+  options.step_done = [&](std::int64_t step, const exec::StepResult& result) {
+    if (done) done(step, result);
+    line.end_step(step, result);
+  };
+  options.pulse = [&](double steps) { line.within(steps); };
   return exec::run(job, data, options);
 }
 
@@ -139,7 +165,8 @@ bool check_training(const FinishedRun& run, const PlannedJob& reference,
 // Before anything is done. A timeline holds every operation in memory.
 void check_timelines(const RunCommand& command) {
   constexpr int kMostSteps = 1000;
-  check_outputs({command.trace, command.timeline}, {command.plan, command.data, command.train});
+  check_outputs({command.trace, command.timeline, command.log},
+                {command.plan, command.data, command.train});
   check_trace(command.trace, command.trace_all);
   for (const std::string& path : {command.trace, command.timeline}) {
     if (path.empty()) continue;
@@ -175,13 +202,20 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   options.record_timeline = !command.trace.empty() || !command.timeline.empty();
   options.prepared = complain_of_slow;
   exec::ProcessMemory at_end;
-  const exec::RunResult result = run_shown(planned.job, data, options, "training",
-                                           [&at_end] { at_end = exec::process_memory(); });
+  StepFile log(has_losses(planned.job, options) ? command.log : "");
+  exec::RunOptions kept = options;
+  keep_states(command, planned, kept);
+  const exec::RunResult result = run_shown(
+      planned.job, data, kept, "training", [&](std::int64_t step, const exec::StepResult& done) {
+        if (step + 1 == command.steps) at_end = exec::process_memory();
+        log.add(step, done, planned.plan.batch.global_batch * planned.plan.batch.sequence);
+      });
   const bool in_one = !options.rendezvous && options.device->host_reaches(Tier::kGpu);
   if (in_one && at_end.resident.value > 0) {
     const ProcessLoad load{.text = data.size(),
                            .threads_per_rank = command.threads_per_rank,
-                           .recorded_steps = options.record_timeline ? command.steps : 0};
+                           .recorded_steps = options.record_timeline ? command.steps : 0,
+                           .copy = result.saves ? result.saves->staging : Bytes{0}};
     report.memory = RunMemory{placed_on_host(planned.job), at_end, process_use(planned.job, load)};
   }
   options.record_timeline = false;
@@ -190,6 +224,8 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   report.mean_step = result.mean_step;
   report.storage = result.storage;
   report.choices = result.choices;
+  report.begin = result.begin;
+  report.saves = result.saves;
   report.interrupted = result.interrupted;
   report.measured = median_step(result.steps);
   if (reference != nullptr && !report.interrupted) {
@@ -217,10 +253,19 @@ RunReport train_together(const RunCommand& command, const PlannedJob& planned,
 
 ExitCode conclude(const RunReport& report) {
   if (report.interrupted) {
-    complain(fmt::format("interrupted after {} of {}; no files written",
-                         count_of(static_cast<std::int64_t>(report.steps.size()), "step"),
-                         grouped(report.steps_wanted)));
+    const bool is_kept = report.saves && !report.saves->saved.empty() && !report.saves->last_failed;
+    complain(fmt::format(
+        "interrupted after {} of {}; {}", count_of(report.last_step(), "step"),
+        grouped(report.steps_wanted),
+        is_kept ? fmt::format("kept in {}, --resume goes on",
+                              exec::path_in(report.saves->folder,
+                                            exec::checkpoint_name(report.saves->saved.back().step)))
+                : "no files written"));
     return ExitCode::kInterrupted;
+  }
+  if (report.saves && report.saves->last_failed) {
+    complain("the end of the training is not kept: its checkpoint could not be written");
+    return ExitCode::kDevice;
   }
   if (report.agrees()) return ExitCode::kOk;
   const bool only_zeros = std::any_of(report.check.begin(), report.check.end(),

@@ -38,7 +38,7 @@ std::int64_t operations(const Program& program) {
 }  // namespace
 
 ProcessUse process_use(const Job& job, const ProcessLoad& load) {
-  ProcessUse use{.program = kProgram, .text = load.text};
+  ProcessUse use{.program = kProgram, .text = load.text, .copy = load.copy};
   const std::int64_t ranks = job.replicas();
   for (const RankClass& c : job.classes) {
     const std::int64_t kept = operations(c.program);

@@ -6,6 +6,7 @@
 //   programs   per rank: nodes, views and edges, prepared products
 //   stacks     per thread: what a lane touches of its stack, and of each thread of its team
 //   engines    per rank with states on NVMe: two queues of requests and a block for broken ends
+//   copy       of the states, which is written while training goes on
 //   timeline   spans of all steps so far, where one is recorded, and the times kept of one step
 //
 // Slabs are placed, not predicted (planner/place); pages round them up. Left out: what libraries
@@ -17,14 +18,15 @@
 namespace zplan {
 
 struct ProcessUse {
-  Bytes program{0}, text{0}, programs{0}, stacks{0}, engines{0}, timeline{0};
-  Bytes total() const { return program + text + programs + stacks + engines + timeline; }
+  Bytes program{0}, text{0}, programs{0}, stacks{0}, engines{0}, timeline{0}, copy{0};
+  Bytes total() const { return program + text + programs + stacks + engines + timeline + copy; }
 };
 
 struct ProcessLoad {
   Bytes text{0};
   int threads_per_rank = 1;
   int recorded_steps = 0;  // of a timeline
+  Bytes copy{0};           // of the states
 };
 
 // Of all ranks in one process.

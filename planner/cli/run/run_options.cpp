@@ -13,6 +13,21 @@ namespace {
 constexpr std::int64_t kMaxTimeout = 86'400;  // a day, in seconds
 constexpr std::int64_t kMaxRunSteps = 1'000'000;
 
+// Options that need each other.
+void check_checkpoints(const RunCommand& command) {
+  if (command.save.empty() && command.save_every > 0)
+    throw_bad_input("--every: expected --save DIR, where checkpoints go");
+  if (command.save.empty() && command.keep > 0)
+    throw_bad_input("--keep: expected --save DIR, where checkpoints go");
+  if (command.save.empty() && command.resume)
+    throw_bad_input("--resume: expected --save DIR, or --resume-from DIR in its place");
+  if (command.resume && !command.resume_from.empty())
+    throw_bad_input("--resume-from: expected either it or --resume");
+  const bool goes_on = command.resume || !command.resume_from.empty();
+  if (goes_on && command.check)
+    throw_bad_input("--check: expected a training from its first step, not --resume");
+}
+
 }  // namespace
 
 Command parse_run(const std::vector<std::string>& arguments) {
@@ -24,12 +39,14 @@ Command parse_run(const std::vector<std::string>& arguments) {
       "  ./zplan plan --model tiny-gpt --cluster workstation -o plan.json\n"
       "  ./zplan run plan.json --steps 10 --check\n"
       "  ./zplan run plan.json --steps 100 --data book.txt --dtype f64\n"
+      "  ./zplan run plan.json --steps 1000 --save kept --every 100 --keep 2 --resume\n"
       "  torchrun --nproc-per-node 8 --no-python ./zplan run plan.json\n"
       "  srun ./zplan run plan.json;  mpirun -n 8 ./zplan run plan.json\n");
   syntax.positional("PLAN.json", command.plan, "The plan; its kernel set says what it runs on");
   syntax.integer("--steps", command.steps, 1, kMaxRunSteps, "Optimizer steps [10]");
   syntax.flag("--check", command.check, "Compare with a run of one rank with nothing offloaded");
-  syntax.text("--data", command.data, "FILE", "Text to train on, a token per byte [a sample]");
+  syntax.text("--data", command.data, "FILE",
+              "What to train on: tokens of llm.c (.bin), or a token per byte [a sample]");
   syntax.text("--train", command.train, "FILE", "Learning rate etc., JSON (zplan.train/1)");
   syntax.integer("--seed", command.seed, 0, std::numeric_limits<std::int64_t>::max(),
                  "Of initial values and data order [0, or as in --train]");
@@ -50,6 +67,15 @@ Command parse_run(const std::vector<std::string>& arguments) {
       {{"auto", exec::IoMethod::kAuto},
        {"uring", exec::IoMethod::kUring},
        {"posix", exec::IoMethod::kPosix}});
+  syntax.text("--save", command.save, "DIR",
+              "Keep checkpoints there: at the end, after Ctrl-C, and as --every says");
+  syntax.integer("--every", command.save_every, 1, kMaxRunSteps, "Steps from one to the next");
+  syntax.integer("--keep", command.keep, 1, kMaxRunSteps, "So many of them, the newest [all]");
+  syntax.flag("--resume", command.resume,
+              "Go on from the newest good one, to --steps in all; without one, begin");
+  syntax.text("--resume-from", command.resume_from, "DIR",
+              "The same from other checkpoints, or from one: DIR/step-000020");
+  syntax.text("--log", command.log, "FILE", "Write a line of JSON for each step");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Train with a plan that does not fit its hardware, too");
   syntax.flag("--test-mode", command.test_mode,
@@ -60,7 +86,9 @@ Command parse_run(const std::vector<std::string>& arguments) {
               "In the trace, every step, rank and micro-batch; may be gigabytes");
   syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
-  return read_with_plan(syntax, arguments, command, "run");
+  Command read = read_with_plan(syntax, arguments, command, "run");
+  if (const auto* run = std::get_if<RunCommand>(&read)) check_checkpoints(*run);
+  return read;
 }
 
 Command parse_compare(const std::vector<std::string>& arguments) {

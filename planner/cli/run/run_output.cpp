@@ -14,7 +14,7 @@ Table steps_table(const PlannedJob& planned, const RunReport& report) {
   const auto tokens = static_cast<double>(batch.global_batch * batch.sequence);
   Table table({"step", "loss", "gradient_norm: gradient norm", "wall_s: time", "tokens: tokens/s",
                "skipped:"});
-  int n = 0;
+  std::int64_t n = report.begin.step;
   for (const exec::StepResult& step : report.steps) {
     const double rate = tokens / std::max(step.wall.value, 1e-9);
     std::string skipped =
@@ -55,6 +55,33 @@ Table kernels_table(const std::vector<exec::KernelChoice>& choices) {
                {"key", choice.key},
                {"value", choice.value}});
   return table;
+}
+
+Sheet saves_sheet(const exec::SaveReport& saves) {
+  Value list = empty_array();
+  Seconds stalls{0};
+  for (const exec::SavedCheckpoint& saved : saves.saved) {
+    stalls += saved.stall;
+    list.append(Sheet{{"step", saved.step},
+                      {"bytes", saved.bytes},
+                      {"stall_s", saved.stall},
+                      {"writing_s", saved.writing}});
+  }
+  const auto count = static_cast<std::int64_t>(saves.saved.size());
+  Sheet out{{"folder", saves.folder},
+            {"aside", saves.aside},
+            {"failed", saves.failed},
+            {"saved", list},
+            {"stall_s", stalls}};
+  if (count == 0) return out;
+  const exec::SavedCheckpoint& last = saves.saved.back();
+  const double rate =
+      last.writing.value > 0 ? static_cast<double>(last.bytes.value) / last.writing.value : 0;
+  out.say("Kept: {} in {folder}, the last of {} in {} ({}); training stood still for {stall_s}",
+          {count_of(count, "checkpoint"), Value(last.bytes).words, Value(last.writing).words,
+           Value(BytesPerSecond{rate}).words},
+          2);
+  return out;
 }
 
 std::string times_text(const Sheet& run, const RunReport& report, const std::string& hardware) {
@@ -102,7 +129,8 @@ Sheet memory_sheet(const RunMemory& memory) {
                                       {"programs", use.programs},
                                       {"stacks", use.stacks},
                                       {"engines", use.engines},
-                                      {"timeline", use.timeline}}}};
+                                      {"timeline", use.timeline},
+                                      {"copy", use.copy}}}};
   out.say(
       "Memory: slabs {slab_bytes} as placed; beside them the process holds "
       "{beside_slabs_bytes}, predicted {predicted_beside_slabs_bytes}");
@@ -146,9 +174,11 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
              {"ranks", counted(planned.job.world(), "rank")},
              {"tokens_per_step", plan.batch.global_batch * plan.batch.sequence},
              {"interrupted", report.interrupted},
+             {"first_step", report.begin.step + 1},
              {"steps", steps_table(planned, report)},
              {"kernels", kernels_table(report.choices)},
              {"nvme", report.storage ? storage_sheet(*report.storage) : Value()},
+             {"checkpoints", report.saves ? saves_sheet(*report.saves) : Value()},
              {"measured_step_s", report.measured},
              {"predicted_step_s", report.predicted},
              {"split", report.split ? split_sheet(*report.split) : Value()},
@@ -156,15 +186,17 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
              {"check", report.checked ? check_sheet(report) : Value()}});
   out.say("{model} on {ranks} of this machine, {kernel_set}");
   for (const std::string& line : plan_lines(plan, planned.model)) out.say("{}", {line}, 2);
+  if (!report.begin.path.empty())
+    out.say("Goes on after step {} of {}", {grouped(report.begin.step), report.begin.path}, 2);
   out.show({"nvme"});
   out.print("\n");
   out.show({"steps"});
   if (report.interrupted)
     out.say("interrupted after {} of {}",
-            {count_of(static_cast<std::int64_t>(report.steps.size()), "step"),
-             grouped(report.steps_wanted)});
+            {count_of(report.last_step(), "step"), grouped(report.steps_wanted)});
   if (!report.choices.empty()) out.show({"kernels"});
   out.show({"check"});
+  out.show({"checkpoints"});
   if (report.measured) out.print(times_text(out, report, plan.hardware));
   out.show({"split", "memory"});
   out.say("Fingerprint {fingerprint}");

@@ -38,7 +38,11 @@ struct RunReport {
   std::optional<RunMemory> memory;             // where all ranks are in it and use the host's
   bool checked = false;
   std::vector<CheckRow> check;
+  exec::ResumePoint begin;
+  std::optional<exec::SaveReport> saves;
 
+  // Of the training, that is done.
+  std::int64_t last_step() const { return begin.step + static_cast<std::int64_t>(steps.size()); }
   bool agrees() const;  // with the reference; true when not checked
 };
 

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <numeric>
 #include <vector>
 
@@ -80,6 +84,71 @@ TEST(DataSource, RefusesATextThatIsTooShort) {
 TEST(DataSource, RefusesTokensOutsideTheVocabulary) {
   counting_bytes(20).check(8, 20);
   expect_refused(counting_bytes(20), 8, 19, "counting: holds byte 19");
+}
+
+// As dev/data/data_common.py of llm.c writes them.
+template <typename Token>
+std::string token_file(std::int32_t kind, std::int32_t version, const std::vector<Token>& tokens) {
+  std::vector<std::int32_t> header(256, 0);
+  header[0] = kind;
+  header[1] = version;
+  header[2] = static_cast<std::int32_t>(tokens.size());
+  std::string text(reinterpret_cast<const char*>(header.data()), 1024);
+  text.append(reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Token));
+  return text;
+}
+
+DataSource from_text(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "zplan_tokens.bin";
+  std::ofstream(path, std::ios::binary) << text;
+  return DataSource::from_file(path);
+}
+
+template <typename Token>
+void expect_tokens(std::int32_t kind, std::int32_t version, Token first) {
+  std::vector<Token> tokens(40);
+  std::iota(tokens.begin(), tokens.end(), first);
+  const DataSource data = from_text(token_file(kind, version, tokens));
+  EXPECT_EQ(data.tokens(), 40);
+  data.check(39, std::int64_t{first} + 40);
+  expect_refused(data, 39, std::int64_t{first} + 39,
+                 "holds token " + std::to_string(std::int64_t{first} + 39));
+  expect_refused(data, 40, 1 << 30, "40 tokens are too few");
+  std::vector<std::int32_t> loaded(9);
+  data.load(3, 5, 8, 0, loaded);
+  const auto start = data.sample_start(3, 5, 8);
+  for (std::size_t i = 0; i < loaded.size(); ++i)
+    EXPECT_EQ(loaded[i], std::int64_t{first} + start + static_cast<std::int64_t>(i));
+}
+
+TEST(DataSource, ReadsTokenFiles) {
+  expect_tokens<std::uint16_t>(20240520, 1, 50000);
+  expect_tokens<std::uint32_t>(20240801, 7, 128000);
+}
+
+TEST(DataSource, RefusesTokenFilesThatAreNotAsTheirHeaderSays) {
+  const std::string good = token_file<std::uint16_t>(20240520, 1, {1, 2, 3});
+  EXPECT_EQ(from_text(good).tokens(), 3);
+  EXPECT_THROW(from_text(good.substr(0, good.size() - 2)), Error);
+  EXPECT_THROW(from_text(good + "xx"), Error);
+  EXPECT_THROW(from_text(token_file<std::uint16_t>(20240520, 2, {1})), Error);
+  EXPECT_EQ(from_text(token_file<std::uint16_t>(20240521, 1, {1})).tokens(), 1026);  // bytes
+}
+
+TEST(DataSource, RefusesWhatIsNoFile) {
+  const std::string pipe = ::testing::TempDir() + "zplan_pipe";
+  ::unlink(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero"), std::string("/")}) {
+    try {
+      DataSource::from_file(path);
+      FAIL() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("expected a file of text or tokens, got a"));
+    }
+  }
+  ::unlink(pipe.c_str());
 }
 
 TEST(DataSource, RefusesAFileThatDoesNotExist) {

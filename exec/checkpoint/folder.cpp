@@ -1,0 +1,175 @@
+#include "exec/checkpoint/folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "exec/offload/open_file.h"
+#include "planner/core/error.h"
+
+namespace zplan::exec {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kOwnerFolder = 0700;
+constexpr std::string_view kPrefix = "step-", kHidden = ".step-", kPartial = ".partial";
+
+[[noreturn]] void fail(const std::string& path, const char* what, int error) {
+  throw Error(ExitCode::kDevice, fmt::format("{}: {}: {}", path, what, strerror(error)));
+}
+
+std::string partial_name(std::int64_t step) {
+  return fmt::format(".{}{}", checkpoint_name(step), kPartial);
+}
+
+void make_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), kOwnerFolder) != 0 && errno != EEXIST)
+    fail(path, "cannot be made", errno);
+}
+
+// What a folder names is on the drive after it.
+void sync_folder(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail(path, "cannot be opened", errno);
+  const int error = ::fsync(descriptor) == 0 ? 0 : errno;
+  ::close(descriptor);
+  if (error != 0 && error != EINVAL) fail(path, "cannot be flushed", error);  // EINVAL: no need
+}
+
+void rename(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail(to, "cannot get its name", errno);
+}
+
+void write_all(int descriptor, const std::string& path, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path, "cannot be written", errno);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (::fsync(descriptor) != 0) fail(path, "cannot be flushed", errno);
+}
+
+void remove_leftovers(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kHidden) && name.ends_with(kPartial)) fs::remove_all(entry, error);
+  }
+}
+
+}  // namespace
+
+std::string path_in(const std::string& folder, const std::string& name) {
+  return (fs::path(folder) / name).string();
+}
+
+std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:06}", kPrefix, step); }
+
+std::optional<std::int64_t> checkpoint_step(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* const end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  const bool is_number = error == std::errc{} && stop == end && step >= 0;
+  if (!is_number || name != checkpoint_name(step)) return std::nullopt;
+  return step;
+}
+
+std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
+  std::error_code error;
+  const fs::directory_iterator entries(folder, error);
+  if (error)
+    throw_bad_input(
+        fmt::format("{}: {}, expected a folder of checkpoints", folder, error.message()));
+  std::vector<std::int64_t> steps;
+  for (const auto& entry : entries)
+    if (const auto step = checkpoint_step(entry.path().filename().string())) steps.push_back(*step);
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+FolderLock::FolderLock(const std::string& folder) {
+  make_folder(folder);
+  const std::string path = path_in(folder, ".lock");
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly);
+  if (descriptor_ < 0) fail(path, "cannot be opened", errno);
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    ::close(descriptor_);
+    if (error != EWOULDBLOCK) fail(path, "cannot be locked", error);
+    throw_bad_input(
+        fmt::format("{}: another run saves there, expected a folder of its own for "
+                    "each",
+                    folder));
+  }
+  remove_leftovers(folder);
+}
+
+FolderLock::~FolderLock() { ::close(descriptor_); }
+
+std::string partial_folder(const std::string& folder, std::int64_t step) {
+  std::string path = path_in(folder, partial_name(step));
+  make_folder(path);
+  return path;
+}
+
+void write_durably(const std::string& folder, const std::string& name, const std::string& text) {
+  const std::string path = path_in(folder, name), hidden = path_in(folder, "." + name);
+  ::unlink(hidden.c_str());
+  const int descriptor =
+      ::open(hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly);
+  if (descriptor < 0) fail(path, "cannot be created", errno);
+  try {
+    write_all(descriptor, path, text);
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+  ::close(descriptor);
+  rename(hidden, path);
+  sync_folder(folder);
+}
+
+void finish_checkpoint(const std::string& folder, std::int64_t step) {
+  const std::string partial = path_in(folder, partial_name(step));
+  const std::string path = path_in(folder, checkpoint_name(step));
+  sync_folder(partial);
+  if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
+    rename(partial, path);
+    return sync_folder(folder);
+  }
+  sync_folder(folder);
+  remove_partial(folder, step);  // the one that was there
+}
+
+void remove_partial(const std::string& folder, std::int64_t step) noexcept {
+  std::error_code error;
+  fs::remove_all(path_in(folder, partial_name(step)), error);
+}
+
+void prune_checkpoints(const std::string& folder, std::int64_t newest, std::int64_t keep) {
+  std::vector<std::int64_t> steps = checkpoint_steps(folder);
+  steps.erase(std::upper_bound(steps.begin(), steps.end(), newest), steps.end());
+  std::error_code error;
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i) {
+    // Under another name first: what is half removed is no checkpoint.
+    const std::string path = path_in(folder, checkpoint_name(steps[i]));
+    const std::string hidden = path_in(folder, partial_name(steps[i]));
+    rename(path, hidden);
+    fs::remove_all(hidden, error);
+  }
+}
+
+}  // namespace zplan::exec

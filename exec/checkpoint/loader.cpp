@@ -1,0 +1,188 @@
+#include "exec/checkpoint/loader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "exec/checkpoint/folder.h"
+#include "exec/checkpoint/saved_states.h"
+#include "exec/checkpoint/state_filler.h"
+#include "exec/comm/rendezvous.h"
+#include "exec/memory/initial_state.h"
+#include "planner/core/error.h"
+#include "planner/program/instances/carried.h"
+#include "planner/program/text/fingerprint.h"
+
+namespace zplan::exec {
+namespace {
+
+// Same tensors at the same places.
+bool has_same_tensors(const SavedPiece& a, const SavedPiece& b) {
+  return std::equal(
+      a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end(),
+      [](const Tensor& x, const Tensor& y) { return x.name == y.name && x.offset == y.offset; });
+}
+
+// Buffers that a step takes over, other than what is kept of the loss scale.
+bool carries_more(const Job& job) {
+  constexpr std::string_view kKept[] = {"clip", "clip.host", "loss_scale"};
+  for (const RankClass& c : job.classes)
+    for (const BufferId id : carried_buffers(c)) {
+      const std::string& name = c.program.buffers[id].name;
+      if (std::find(std::begin(kKept), std::end(kKept), name) == std::end(kKept)) return true;
+    }
+  return false;
+}
+
+// Newest first. Of processes all take the list of rank 0.
+std::vector<std::string> candidates(const ResumeOptions& options, Rendezvous* rendezvous) {
+  std::string name = std::filesystem::path(options.path).filename().string();
+  if (name.empty()) name = std::filesystem::path(options.path).parent_path().filename().string();
+  if (checkpoint_step(name)) return {options.path};
+  if (!std::filesystem::exists(options.path)) return {};
+  std::vector<std::string> names;
+  for (const std::int64_t step : checkpoint_steps(options.path))
+    names.insert(names.begin(), checkpoint_name(step));
+  if (rendezvous != nullptr) {
+    const std::string all = rendezvous->exchange(fmt::format("{}", fmt::join(names, "\n"))).front();
+    names.clear();
+    for (std::size_t at = 0; at < all.size();) {
+      const std::size_t end = std::min(all.find('\n', at), all.size());
+      names.push_back(all.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  for (std::string& each : names) each = path_in(options.path, each);
+  return names;
+}
+
+// What is wrong with the checkpoint for one of the processes; empty: nothing.
+std::string agreed(const std::string& wrong, Rendezvous* rendezvous) {
+  if (rendezvous == nullptr) return wrong;
+  for (const std::string& each : rendezvous->exchange(wrong))
+    if (!each.empty()) return each;
+  return "";
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(std::string path) : path_(std::move(path)) {
+  const std::string name = path_in(path_, kHeaderName);
+  header_ = header_from_text(read_saved_text(name), name);
+  for (std::int32_t rank = 0; rank < header_.world; ++rank) {
+    const SavedFile& file = files_.emplace_back(path_, rank, header_.step);
+    const std::vector<SavedPiece>& pieces = file.index().pieces;
+    for (std::size_t p = 0; p < pieces.size(); ++p)
+      for (std::size_t t = 0; t < pieces[p].tensors.size(); ++t)
+        sources_[{pieces[p].tensors[t].name, pieces[p].state}].push_back(
+            {static_cast<std::size_t>(rank), p, t});
+  }
+}
+
+bool Checkpoint::is_of(const Job& job) const {
+  return header_.world == job.world() && header_.fingerprint == fingerprint(job);
+}
+
+const std::vector<Checkpoint::Source>& Checkpoint::sources(const std::string& tensor,
+                                                           State state) const {
+  static const std::vector<Source> kNone;
+  const auto found = sources_.find({tensor, state});
+  return found == sources_.end() ? kNone : found->second;
+}
+
+const SavedPiece& Checkpoint::piece(const Source& at) const {
+  return files_[at.file].index().pieces[at.piece];
+}
+
+const std::byte* Checkpoint::bytes(const Source& at) { return files_[at.file].piece(at.piece); }
+
+Checkpoint::Source Checkpoint::scales_of(const Source& codes) const {
+  const SavedPiece& own = piece(codes);
+  const auto state = static_cast<State>(static_cast<int>(own.state) + kScalesAfterCodes);
+  for (const Source& at : sources(own.tensors[codes.tensor].name, state)) {
+    const SavedPiece& other = piece(at);
+    if (at.file == codes.file && other.piece == own.piece && other.first == own.first &&
+        other.elements == own.elements && has_same_tensors(own, other))
+      return at;
+  }
+  throw_bad_input(fmt::format("{}: has no scales of the 8-bit moments of {}", path_,
+                              own.tensors[codes.tensor].name));
+}
+
+std::vector<std::string> Checkpoint::load(const Job& job, std::vector<RankMemory>& memory) {
+  StateFiller filler(*this, job);
+  for (RankMemory& m : memory) filler.fill(m);
+  load_carried(job, memory);
+  std::vector<std::string> lost;
+  if (filler.without_moments() > 0)
+    lost.push_back(
+        fmt::format("the moments of {} tensors begin at zero: the optimizer is another "
+                    "one",
+                    filler.without_moments()));
+  if (!is_of(job) && carries_more(job))
+    lost.push_back(
+        "what a step hands to the next one, such as gradients of a delayed update, "
+        "begins at zero");
+  return lost;
+}
+
+void Checkpoint::load_carried(const Job& job, std::vector<RankMemory>& memory) {
+  const bool is_same = is_of(job);
+  for (RankMemory& m : memory) {
+    clear_carried(m);
+    if (!is_same) {
+      if (header_.loss_scale) write_loss_scale(m, *header_.loss_scale);
+      continue;
+    }
+    SavedFile& file = files_[static_cast<std::size_t>(m.rank())];
+    const std::vector<BufferId> buffers = carried_buffers(m.rank_class());
+    if (file.index().carried.size() != buffers.size())
+      throw_bad_input(
+          fmt::format("{}: rank {} does not have what a step carries over", path_, m.rank()));
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const Buffer& buffer = m.rank_class().program.buffers[buffers[i]];
+      const SavedCarried& saved = file.index().carried[i];
+      if (saved.buffer != buffer.name || saved.at.bytes != buffer.size().value)
+        throw_bad_input(fmt::format("{}: rank {} does not have {}", path_, m.rank(), buffer.name));
+      store_bytes(m, buffers[i], 0, buffer.size(), [&](std::byte* data) {
+        std::memcpy(data, file.carried(i), static_cast<std::size_t>(saved.at.bytes));
+      });
+    }
+  }
+}
+
+ResumePoint resume_states(const Job& job, const ResumeOptions& options,
+                          std::vector<RankMemory>& memory, Rendezvous* rendezvous,
+                          const std::function<void(const std::string&)>& say) {
+  if (options.path.empty()) return {};
+  const std::vector<std::string> paths = candidates(options, rendezvous);
+  std::string wrong;
+  for (const std::string& path : paths) {
+    ResumePoint point;
+    std::vector<std::string> lost;
+    try {
+      Checkpoint checkpoint(path);
+      lost = checkpoint.load(job, memory);
+      const Header& header = checkpoint.header();
+      point = {path, header.step, header.samples, header.seed, checkpoint.is_of(job), header.plan};
+      wrong.clear();
+    } catch (const Error& error) {
+      wrong = error.what();
+    }
+    wrong = agreed(wrong, rendezvous);
+    if (wrong.empty()) {
+      for (const std::string& line : lost) say(line);
+      return point;
+    }
+    if (paths.size() > 1) say(fmt::format("{}; the checkpoint before it is tried", wrong));
+  }
+  if (paths.empty()) return {};
+  throw_bad_input(paths.size() == 1 ? wrong
+                                    : fmt::format("{}: none of its {} checkpoints is good",
+                                                  options.path, paths.size()));
+}
+
+}  // namespace zplan::exec

@@ -1,0 +1,216 @@
+"""Trainings that are kept and gone on with, as their user sees them."""
+
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+
+from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main
+
+KEPT = "kept"
+
+
+class KeepTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.tiny_plan("--dp", "2", "--zero", "1")
+
+    def train(self, *more, steps=6):
+        return json.loads(self.good("run", self.plan, "--steps", str(steps), "--json", *more))
+
+    def checkpoints(self, folder=KEPT):
+        return sorted(name for name in os.listdir(self.path(folder)) if name != ".lock")
+
+    def losses(self, answer):
+        return [step["loss"] for step in answer["steps"]]
+
+    def start(self, *more, steps=1000000, **options):
+        process = subprocess.Popen(
+            [PROGRAM, "run", self.plan, "--steps", str(steps), *more],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        self.addCleanup(process.kill)
+        return process
+
+    def end_of(self, process):
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        return process.returncode, out, err
+
+
+class Keeping(KeepTest):
+    def test_a_training_in_two_runs_is_that_in_one(self):
+        whole = self.train()
+        self.train("--save", KEPT, steps=4)
+        rest = self.train("--save", KEPT, "--resume")
+        self.assertEqual(rest["first_step"], 5)
+        self.assertEqual(self.losses(rest), self.losses(whole)[4:])
+        self.assertEqual([saved["step"] for saved in rest["checkpoints"]["saved"]], [6])
+
+    def test_every_keep_and_what_is_said(self):
+        text = self.good("run", self.plan, "--save", KEPT, "--every", "2", "--keep", "2",
+                         "--steps", "7")
+        self.assertEqual(self.checkpoints(), ["step-000006", "step-000007"])
+        self.assertRegex(text, r"Kept: 4 checkpoints in kept, the last of .* in ")
+        text = self.good("run", self.plan, "--resume-from", KEPT + "/step-000006", "--steps", "7")
+        self.assertIn("Goes on after step 6 of kept/step-000006", text)
+        self.assertRegex(text, r"(?m)^ +7  ")
+
+    def test_a_folder_without_checkpoints_begins_the_training(self):
+        self.assertEqual(self.train("--save", KEPT, "--resume", steps=1)["first_step"], 1)
+        again = self.train("--save", KEPT, "--resume", steps=1)  # nothing is left to do
+        self.assertEqual((again["first_step"], again["steps"]), (2, []))
+
+    def test_a_changed_plan_is_noticed_and_goes_on(self):
+        self.train("--save", KEPT, steps=2)
+        other = self.tiny_plan("--dp", "1", "--tp", "2", "--zero", "0", "--optimizer", "cpu")
+        result = self.zplan("run", other, "--steps", "3", "--save", KEPT, "--resume")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.one_line(result.stderr, "the plan has changed since kept/step-000002 was saved")
+        self.assertIn("Goes on after step 2", result.stdout)
+
+    def test_damaged_ones_are_named_and_the_one_before_is_taken(self):
+        self.train("--save", KEPT, "--every", "2", steps=4)
+        name = os.path.join(KEPT, "step-000004", "rank-00001.bin")
+        with open(self.path(name), "r+b") as file:
+            file.seek(100)
+            byte = file.read(1)[0]
+            file.seek(100)
+            file.write(bytes([byte ^ 64]))
+        result = self.zplan("run", self.plan, "--steps", "4", "--resume-from", KEPT)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.one_line(result.stderr, name)
+        self.assertIn("Goes on after step 2", result.stdout)
+        self.bad(BAD_INPUT, "run", self.plan, "--resume-from", KEPT + "/step-000004", says=name)
+
+    def test_the_seed_stays_that_of_the_checkpoint(self):
+        self.train("--save", KEPT, "--seed", "5", steps=2)
+        expected = self.train("--seed", "5", steps=3)
+        result = self.zplan("run", self.plan, "--steps", "3", "--json", "--seed", "6",
+                            "--resume-from", KEPT)
+        self.one_line(result.stderr, "--seed has no effect")
+        self.assertEqual(self.losses(json.loads(result.stdout)), self.losses(expected)[2:])
+
+    def test_options_that_need_others(self):
+        for options, says in (
+            (("--every", "2"), "--save"),
+            (("--keep", "2"), "--save"),
+            (("--resume",), "--save"),
+            (("--save", KEPT, "--resume", "--resume-from", KEPT), "--resume-from"),
+            (("--save", KEPT, "--resume", "--check"), "--check"),
+            (("--save", KEPT, "--every", "0"), "--every"),
+        ):
+            self.bad(BAD_INPUT, "run", self.plan, *options, says=says)
+        self.assertFalse(os.path.exists(self.path(KEPT)))
+
+    def test_a_log_has_a_line_for_each_step(self):
+        self.train("--log", "log.jsonl", "--save", KEPT, steps=2)
+        answer = self.train("--log", "log.jsonl", "--save", KEPT, "--resume", steps=3)
+        with open(self.path("log.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["step"] for line in lines], [1, 2, 3])
+        self.assertAlmostEqual(lines[-1]["loss"], answer["steps"][-1]["loss"], places=5)
+
+
+class Together(KeepTest):
+    """Two ranks that are processes, and one folder."""
+
+    def run_both(self, *options, steps):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        processes = []
+        for rank in "01":
+            place = {"RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank,
+                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            processes.append(self.start(*options, "--json", steps=steps,
+                                        env={**os.environ, **place}))
+        ends = [self.end_of(process) for process in processes]
+        self.assertEqual([end[0] for end in ends], [0, 0], ends)
+        return json.loads(ends[0][1] or ends[1][1]), "".join(end[2] for end in ends)
+
+    def setUp(self):
+        super().setUp()
+        self.plan = self.tiny_plan("--dp", "2", "--tp", "1", "--pp", "1", "--zero", "3")
+
+    def test_they_keep_and_go_on(self):
+        whole = self.losses(self.train(steps=5))
+        self.run_both("--save", KEPT, "--every", "2", steps=4)
+        self.assertEqual(self.checkpoints(), ["step-000002", "step-000004"])
+        rest, _ = self.run_both("--save", KEPT, "--resume", steps=5)
+        self.assertEqual(self.losses(rest), whole[4:])
+        # What one of them finds damaged none of them takes.
+        os.truncate(self.path(os.path.join(KEPT, "step-000005", "rank-00001.bin")), 10)
+        rest, said = self.run_both("--resume-from", KEPT, steps=5)
+        self.assertIn("cut short", said)
+        self.assertEqual((rest["first_step"], self.losses(rest)), (5, whole[4:]))
+        last = os.path.join(KEPT, "step-000004")  # by one process
+        self.assertEqual(self.losses(self.train("--resume-from", last, steps=5)), whole[4:])
+
+
+class Ending(KeepTest):
+    def test_signals_keep_what_is_trained(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            shutil.rmtree(self.path(KEPT), ignore_errors=True)
+            process = self.start("--save", KEPT)
+            self.assertIn("training: step", process.stderr.readline())
+            process.send_signal(number)
+            code, _, err = self.end_of(process)
+            self.assertEqual(code, INTERRUPTED, err)
+            said = re.search(r"interrupted after ([\d,]+) steps? of .*; kept in (\S+), --resume",
+                             err.splitlines()[-1])
+            self.assertTrue(said, err)
+            self.assertEqual(self.checkpoints(), [os.path.basename(said[2])])
+            done = int(said[1].replace(",", ""))
+            more = self.train("--resume-from", KEPT, steps=done + 1)
+            self.assertEqual(more["first_step"], done + 1)
+
+    def test_a_second_run_on_a_folder_is_refused(self):
+        process = self.start("--save", KEPT)
+        self.assertIn("training: step", process.stderr.readline())
+        self.bad(BAD_INPUT, "run", self.plan, "--save", KEPT, says="another run saves there")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.end_of(process)[0], INTERRUPTED)
+
+    def test_a_file_that_may_not_grow_is_one_line(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+        process = self.start("--save", KEPT, steps=2, preexec_fn=limit)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, DEVICE, err)
+        self.assertIn("the checkpoint of step 2 could not be written", err)
+        self.assertEqual(self.checkpoints(), [])
+
+    def test_killed_runs_end_with_the_same_bits_when_they_go_on(self):
+        steps, draw = 120, random.Random(1)
+        whole = self.losses(self.train(steps=steps))
+        kills = 0
+        while True:
+            process = self.start("--save", KEPT, "--every", "5", "--keep", "2", "--resume",
+                                 "--json", steps=steps)
+            try:
+                # Longer each time: on a busy machine the start alone may take so long.
+                out, err = process.communicate(timeout=0.3 + draw.random() + 0.2 * kills)
+                break
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                kills += 1
+                self.assertLess(kills, 100)
+        self.assertEqual(process.returncode, 0, err)
+        answer = json.loads(out)
+        self.assertEqual(self.losses(answer), whole[answer["first_step"] - 1:])
+
+
+if __name__ == "__main__":
+    main()

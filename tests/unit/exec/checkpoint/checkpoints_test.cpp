@@ -1,0 +1,281 @@
+// Checkpoints of a run as its folder shows them: what they are called, which are kept, what a
+// damaged one does, and what happens when they cannot be written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+
+#include "exec/checkpoint/folder.h"
+#include "exec/checkpoint/loader.h"
+#include "exec/memory/state_access.h"
+#include "exec/run.h"
+#include "tests/unit/exec/mini_job.h"
+#include "tests/unit/exec/offload/storage_folder.h"
+
+namespace zplan::exec {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::mini_data;
+
+class Checkpoints : public testing::StorageFolder {
+ protected:
+  std::string path(const std::string& name = "kept") const { return (folder_ / name).string(); }
+
+  RunOptions saving(int steps, std::int64_t every, std::int64_t keep = 0) {
+    RunOptions options = testing::mini_run(RunMode::kThreaded, steps);
+    options.save = {.folder = path(), .every = every, .keep = keep};
+    options.say = [this](const std::string& line) { lines_.push_back(line); };
+    return options;
+  }
+  RunOptions resuming(int steps) {
+    RunOptions options = testing::mini_run(RunMode::kThreaded, steps);
+    options.resume.path = path();
+    options.say = [this](const std::string& line) { lines_.push_back(line); };
+    return options;
+  }
+  RunResult train(const RunOptions& options) const { return run(job_, mini_data(), options); }
+
+  // Of a finished checkpoint.
+  std::string file(std::int64_t step, const std::string& name) const {
+    return path_in(path_in(path(), checkpoint_name(step)), name);
+  }
+  static std::string content(const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static void write(const std::string& file, const std::string& text) {
+    std::ofstream(file, std::ios::binary) << text;
+  }
+  static void flip(const std::string& file, std::size_t byte) {
+    std::string text = content(file);
+    text.at(byte) = static_cast<char>(text[byte] ^ 1);
+    write(file, text);
+  }
+  void expect_same_states(const RunResult& a, const RunResult& b) const {
+    for (const State state : kStates)
+      EXPECT_EQ(largest_difference(job_, a.memory, job_, b.memory, state, Equality::kBits),
+                std::nullopt)
+          << name(state);
+  }
+  // The newest checkpoint is no good: the line names the file, and the one before it is taken.
+  void expect_the_one_before(const std::string& named) {
+    lines_.clear();
+    const RunResult result = train(resuming(4));
+    EXPECT_EQ(result.begin.step, 2);
+    ASSERT_THAT(lines_, ElementsAre(HasSubstr(named)));
+    EXPECT_THAT(lines_.front(), AllOf(HasSubstr("step-000004"), HasSubstr("before it is tried")));
+    expect_same_states(result, expected_);
+  }
+
+  const Job job_ = testing::mini_job({.dp = 2, .pp = 2, .shard_optimizer = true, .on_nvme = true});
+  const RunResult expected_ = train(testing::mini_run(RunMode::kThreaded, 4));
+  std::vector<std::string> lines_;
+};
+
+TEST_F(Checkpoints, AreFoldersNamedByTheirStep) {
+  train(saving(5, 2));
+  EXPECT_THAT(checkpoint_steps(path()), ElementsAre(2, 4, 5));
+  EXPECT_THAT(lines_, IsEmpty());
+  EXPECT_EQ(checkpoint_name(20), "step-000020");
+  EXPECT_EQ(checkpoint_step("step-12345678"), 12345678);
+  for (const char* other : {"step-20", "step-000020x", "step--00020", ".step-000020", "000020"})
+    EXPECT_EQ(checkpoint_step(other), std::nullopt) << other;
+}
+
+TEST_F(Checkpoints, BelongToTheirOwnerAlone) {
+  train(saving(1, 0));
+  for (const char* name : {"checkpoint.json", "rank-00000.json", "rank-00003.bin"}) {
+    struct stat info {};
+    ASSERT_EQ(stat(file(1, name).c_str(), &info), 0) << name;
+    EXPECT_EQ(info.st_mode & 0777, 0600u) << name;
+  }
+}
+
+TEST_F(Checkpoints, OfAllTheNewestAreKept) {
+  train(saving(7, 1, 3));
+  EXPECT_THAT(checkpoint_steps(path()), ElementsAre(5, 6, 7));
+}
+
+TEST_F(Checkpoints, GoOnWithTheNewestAndEndWithTheSameBits) {
+  train(saving(3, 2));
+  RunOptions options = saving(4, 2);
+  options.resume.path = path();
+  const RunResult result = train(options);
+  EXPECT_EQ(result.begin.step, 3);
+  EXPECT_EQ(result.begin.samples, 3 * job_.global_batch);
+  ASSERT_EQ(result.steps.size(), 1u);
+  EXPECT_EQ(result.steps[0].loss, expected_.steps[3].loss);
+  expect_same_states(result, expected_);
+  EXPECT_THAT(checkpoint_steps(path()), ElementsAre(2, 3, 4));
+}
+
+TEST_F(Checkpoints, AFolderWithoutAnyBeginsTheTraining) {
+  EXPECT_EQ(train(resuming(1)).begin.step, 0);  // there is no folder
+  std::filesystem::create_directory(path());
+  EXPECT_EQ(train(resuming(1)).begin.step, 0);
+}
+
+TEST_F(Checkpoints, KeepTheirSeed) {
+  RunOptions options = saving(2, 2);
+  options.train.seed = 7;
+  train(options);
+  options = testing::mini_run(RunMode::kThreaded, 4);
+  options.train.seed = 7;
+  const RunResult expected = train(options);
+  const RunResult result = train(resuming(4));
+  EXPECT_EQ(result.begin.seed, 7u);
+  expect_same_states(result, expected);
+}
+
+TEST_F(Checkpoints, AreLeftForTheOneBeforeWhenTheyAreDamaged) {
+  train(saving(4, 2));
+  const std::string bin = file(4, "rank-00001.bin"), index = file(4, "rank-00002.json");
+  const std::string header = file(4, "checkpoint.json");
+  for (const std::string& each : {bin, index, header}) {
+    const std::string good = content(each);
+    flip(each, good.size() / 3);
+    expect_the_one_before(each);
+    write(each, good.substr(0, good.size() - 1));
+    expect_the_one_before(each);
+    write(each, "");
+    expect_the_one_before(each);
+    std::filesystem::remove(each);
+    expect_the_one_before(each);
+    std::filesystem::create_symlink("/dev/zero", each);
+    expect_the_one_before(each);
+    std::filesystem::remove(each);
+    write(each, good);
+  }
+  lines_.clear();
+  EXPECT_EQ(train(resuming(4)).begin.step, 4);
+  EXPECT_THAT(lines_, IsEmpty());
+}
+
+TEST_F(Checkpoints, OfWhichNoneIsGoodAreRefused) {
+  train(saving(4, 2));
+  for (const std::int64_t step : {2, 4}) std::filesystem::remove(file(step, "rank-00000.bin"));
+  try {
+    train(resuming(4));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_THAT(error.what(), HasSubstr("none of its 2 checkpoints is good"));
+  }
+}
+
+TEST_F(Checkpoints, OneThatIsNamedIsTheOnlyOneTried) {
+  train(saving(4, 2));
+  RunOptions options = resuming(4);
+  options.resume.path = path() + "/step-000002/";
+  EXPECT_EQ(train(options).begin.step, 2);
+  std::filesystem::remove(file(2, "rank-00003.bin"));
+  EXPECT_THROW(train(options), Error);
+  EXPECT_THAT(lines_, IsEmpty());
+}
+
+TEST_F(Checkpoints, OneThatCannotBeWrittenIsToldAndTrainingGoesOn) {
+  for (const IoKind kind : {IoKind::kReserve, IoKind::kWrite}) {
+    for (const int error : {ENOSPC, EIO, EFBIG}) {
+      std::filesystem::remove_all(path());
+      lines_.clear();
+      train(saving(1, 0));
+      RunOptions options = saving(4, 2);
+      int left = 1;  // requests that fail
+      options.save.fault = [&](const IoRequest& request) -> std::optional<std::int64_t> {
+        if (request.kind == kind && left-- > 0) return -error;
+        return std::nullopt;
+      };
+      const RunResult result = train(options);
+      expect_same_states(result, expected_);
+      EXPECT_THAT(lines_, ElementsAre(AllOf(HasSubstr("the checkpoint of step 2"),
+                                            HasSubstr(strerror(error)))));
+      EXPECT_THAT(checkpoint_steps(path()), ElementsAre(1, 4));
+      EXPECT_EQ(result.saves->failed, 1);
+      EXPECT_FALSE(result.saves->last_failed);
+    }
+  }
+}
+
+TEST_F(Checkpoints, WritesInPartsAreFinished) {
+  RunOptions options = saving(2, 0);
+  options.save.fault = [](const IoRequest& request) -> std::optional<std::int64_t> {
+    if (request.kind != IoKind::kWrite || request.bytes <= 4096) return std::nullopt;
+    return 4096;
+  };
+  train(options);
+  EXPECT_EQ(train(resuming(2)).begin.step, 2);
+  EXPECT_THAT(lines_, IsEmpty());
+}
+
+TEST_F(Checkpoints, TwoRunsDoNotSaveInOneFolder) {
+  const FolderLock lock(path());
+  try {
+    train(saving(1, 0));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_THAT(error.what(), HasSubstr("another run saves there"));
+  }
+}
+
+TEST_F(Checkpoints, WhatAKilledRunLeftHalfDoneIsRemoved) {
+  write_durably(partial_folder((std::filesystem::create_directory(path()), path()), 3), "x", "y");
+  EXPECT_THAT(checkpoint_steps(path()), IsEmpty());
+  train(saving(1, 0));
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(path()))
+    names.push_back(entry.path().filename().string());
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre(".lock", "step-000001"));
+}
+
+TEST_F(Checkpoints, OfTheSameStepTheNewOneStays) {
+  train(saving(2, 1));
+  flip(file(2, "rank-00000.bin"), 0);
+  RunOptions options = saving(2, 1);
+  options.resume.path = path();
+  EXPECT_EQ(train(options).begin.step, 1);
+  lines_.clear();
+  EXPECT_EQ(train(resuming(2)).begin.step, 2);
+  EXPECT_THAT(lines_, IsEmpty());
+}
+
+TEST_F(Checkpoints, AnInterruptedRunIsKept) {
+  RunOptions options = saving(100, 0);
+  int asked = 0;
+  options.interrupted = [&] { return ++asked > 20; };
+  const RunResult result = train(options);
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_THAT(checkpoint_steps(path()),
+              ElementsAre(static_cast<std::int64_t>(result.steps.size())));
+}
+
+TEST_F(Checkpoints, OfAnotherModelAreRefused) {
+  train(saving(2, 2));
+  const Job other = testing::mini_job({.kernel_set = "cpu.f32"});
+  RunOptions options = resuming(2);
+  EXPECT_EQ(run(other, mini_data(), options).begin.step, 2);  // other numbers of ranks and bits
+  Job wider = testing::mini_job({});
+  for (Unit& unit : wider.units) unit.tensors.front().name += ".other";
+  EXPECT_THROW(run(wider, mini_data(), options), Error);
+}
+
+TEST_F(Checkpoints, AGuardedRunIsNotSaved) {
+  RunOptions options = saving(1, 0);
+  options.mode = RunMode::kSerial;
+  options.guard = true;
+  EXPECT_THROW(train(options), Error);
+  options.guard = false;
+  train(options);
+  EXPECT_THAT(checkpoint_steps(path()), ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace zplan::exec
