@@ -169,7 +169,9 @@ GraphId CudaQueues::end_capture() {
   check(cudaStreamEndCapture(first, &captured), "cudaStreamEndCapture");
   const GraphHandle owner(captured);
   cudaGraphExec_t executable = nullptr;
-  check(cudaGraphInstantiate(&executable, captured, 0), "cudaGraphInstantiate");
+  // Without the flag all nodes would run at the lowest priority among their streams.
+  check(cudaGraphInstantiate(&executable, captured, cudaGraphInstantiateFlagUseNodePriority),
+        "cudaGraphInstantiate");
   graph.executable.reset(executable);
   check(cudaGraphUpload(executable, first), "cudaGraphUpload");
   graphs_.push_back(std::move(graph));
