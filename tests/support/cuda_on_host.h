@@ -1,9 +1,11 @@
 // Runs CUDA kernels on the host, so that unit tests and sanitizers see them: this header, then the
 // .cu files, in one translation unit compiled as C++. A thread of a block is a fiber; blocks run
 // one after the other, the last first, since a kernel must not depend on their order. Shared memory
-// is static memory, __syncthreads() a barrier of the block, and what lanes of a warp exchange goes
-// through memory of the warp. A thread that misses a barrier ends the test. Left out: what no
-// kernel here uses, such as asynchronous copies, matrix instructions and masks of less than a warp.
+// is static memory of the thread that runs the kernel, __syncthreads() a barrier of the block, and
+// what lanes of a warp exchange goes through memory of the warp. A thread that misses a barrier
+// ends the test. How kernels are launched, launch_on_host.h or gpu/queued_launch.h says. Left out:
+// what no kernel here uses, such as asynchronous copies, matrix instructions and masks of less than
+// a warp.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -31,7 +33,7 @@
 #undef __launch_bounds__
 #define __global__
 #define __device__
-#define __shared__ static
+#define __shared__ static thread_local
 #define __grid_constant__
 #define __launch_bounds__(...)
 
@@ -168,27 +170,3 @@ inline unsigned __ballot_sync(unsigned, int predicate) {
 inline int __ffs(int word) { return __builtin_ffs(word); }
 inline std::uint32_t __float_as_uint(float value) { return std::bit_cast<std::uint32_t>(value); }
 inline float __uint_as_float(std::uint32_t word) { return std::bit_cast<float>(word); }
-
-// ---- what launches call ------------------------------------------------------------------------
-
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
-                                   cudaStream_t) {
-  std::memmove(to, from, bytes);
-  return cudaSuccess;
-}
-inline const char* cudaGetErrorString(cudaError_t) { return "error on the host"; }
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-inline cudaError_t cudaGetDevice(int* device) {
-  *device = 0;
-  return cudaSuccess;
-}
-
-namespace zplan::exec::cuda {
-
-template <typename Grid, typename... P, typename... A>
-void launch(cudaStream_t, const char*, Grid grid, void (*kernel)(P...), A... arguments) {
-  cuda_on_host::run(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads),
-                    [&] { kernel(static_cast<P>(arguments)...); });
-}
-
-}  // namespace zplan::exec::cuda

@@ -1,5 +1,5 @@
 // Our own CUDA attention, run on the host, against the CPU kernels in float64 on the same values.
-#include "tests/support/cuda_on_host.h"
+#include "tests/support/launch_on_host.h"
 
 #include "exec/cuda/kernels/attention_kernels.cu"
 

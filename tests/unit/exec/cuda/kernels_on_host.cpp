@@ -1,5 +1,5 @@
 // All kernels of exec/cuda/kernels and their launches, compiled for the host.
-#include "tests/support/cuda_on_host.h"
+#include "tests/support/launch_on_host.h"
 
 #include "exec/cuda/kernels/adamw.cu"
 #include "exec/cuda/kernels/column_sums.cu"

@@ -1,5 +1,5 @@
 // Random words and random rounding of the CUDA kernels: the same bits as on the CPU.
-#include "tests/support/cuda_on_host.h"
+#include "tests/support/launch_on_host.h"
 
 #include <gtest/gtest.h>
 
