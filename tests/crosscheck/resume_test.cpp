@@ -15,7 +15,7 @@
 
 #include "exec/kernels/dynamic_codes.h"
 #include "tests/crosscheck/cover/one_rank.h"
-#include "tests/support/plan_space.h"
+#include "tests/support/plan_cover.h"
 #include "tests/support/queue_device.h"
 #include "tests/support/sanitized.h"
 

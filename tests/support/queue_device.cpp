@@ -334,8 +334,8 @@ class QueueDevice : public cpu::CpuDevice {
   bool ranks_may_share_graphs() const override { return options_.shares_graphs; }
   std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads,
                                         const KnownChoices& known) override {
-    return std::make_unique<QueueBackend>(CpuDevice::make_backend(job, rank, threads, known), options_,
-                                          counts_);
+    return std::make_unique<QueueBackend>(CpuDevice::make_backend(job, rank, threads, known),
+                                          options_, counts_);
   }
 
  private:

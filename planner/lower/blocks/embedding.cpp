@@ -185,8 +185,7 @@ void Embedding::add_gradients(Emission& to, std::int32_t tile, const View& token
     const View dtable = i == 0 ? table : update(table);
     if (position_ && tile == 0) {
       to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
-                {in, dx, dtable, rows_of(dx, positions, first_row(stretches, i)),
-                 to.workspace()},
+                {in, dx, dtable, rows_of(dx, positions, first_row(stretches, i)), to.workspace()},
                 attributes(to, tile));
     } else {
       to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,

@@ -19,3 +19,4 @@
 #include "exec/cuda/kernels/share.cu"
 #include "exec/cuda/kernels/sinks.cu"
 #include "exec/cuda/kernels/softmax.cu"
+#include "tests/support/sort_on_host.h"
