@@ -1,4 +1,5 @@
 #include "exec/offload/io_engine.h"
+#include "exec/offload/slab_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
