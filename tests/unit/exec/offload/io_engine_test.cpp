@@ -1,5 +1,4 @@
 #include "exec/offload/io_engine.h"
-#include "exec/offload/slab_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +13,7 @@
 #include <thread>
 
 #include "exec/memory/slab.h"
+#include "exec/offload/slab_file.h"
 #include "tests/unit/exec/offload/storage_folder.h"
 
 namespace zplan::exec {
