@@ -14,6 +14,7 @@
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/program/text/fingerprint.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/trained.h"
 
 namespace zplan {

@@ -3,6 +3,7 @@
 // update does, which delayed_update_test.cpp holds against the definition worked out by hand.
 #include <gtest/gtest.h>
 
+#include "tests/support/sanitized.h"
 #include "tests/support/stale_pipelines.h"
 
 namespace zplan {

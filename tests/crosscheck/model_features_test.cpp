@@ -14,6 +14,7 @@
 #include "planner/program/verify/verify.h"
 #include "tests/support/gradient_log.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/trained.h"
 
 namespace zplan {

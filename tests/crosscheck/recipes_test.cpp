@@ -10,6 +10,7 @@
 #include "exec/memory/state_access.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/trained.h"
 
 namespace zplan {

@@ -6,6 +6,7 @@
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/program/verify/verify.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/trained.h"
 
 namespace zplan {

@@ -4,6 +4,7 @@
 
 #include "exec/memory/state_access.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/trained.h"
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/sanitized.h"
 #include "tests/support/stale_pipelines.h"
 
 namespace zplan {

@@ -8,6 +8,7 @@
 
 #include "exec/memory/state_access.h"
 #include "tests/support/plan_cover.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/trained.h"
 
 namespace zplan {
