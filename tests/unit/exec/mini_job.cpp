@@ -81,10 +81,8 @@ class StageBuilder {
     tokens_ = buffer("tokens", DType::kI32, job_.micro_batch * (kSequence + 1));
     x_ = buffer("x", set_.compute, tokens * kHidden);
     dx_ = buffer("dx", set_.compute, tokens * kHidden);
-    if (last()) {
-      logits_ = buffer("logits", set_.compute, tokens * kVocab);
-      scratch_ = buffer("scratch", DType::kF32, kScratchElements);
-    }
+    if (last()) logits_ = buffer("logits", set_.compute, tokens * kVocab);
+    scratch_ = buffer("scratch", DType::kF32, kScratchElements);
     scalars_ = buffer("scalars", DType::kF64, kStepScalarCount);
     loss_ = buffer("loss", DType::kF64, 1);
     sum_ = buffer("sum", DType::kF64, 1);

