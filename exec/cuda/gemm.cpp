@@ -369,7 +369,7 @@ void GemmPlans::choose(Plan& plan, const GemmShape& shape, const GemmRest& rest)
   choice.workspace = plan.taken.workspace;
 }
 
-// Takes the fastest; the first where the device has no memory left to time them.
+// Takes the fastest.
 void GemmPlans::time_candidates(Plan& plan, const GemmShape& shape, const GemmRest& rest) {
   GemmChoice& choice = choices_[plan.choice];
   choice.timed = 0;

@@ -11,22 +11,24 @@
 
 namespace zplan::exec::cuda {
 
-// Calls launch(stream, operands, scratch) with so much memory for operands and for the scratch; not
-// at all, and false, when the device has none left.
+// Calls launch(stream, operands, scratch) with so much memory for operands and for the scratch.
+// Throws Error when the device has none left: a kernel that did not run would wait in a step.
 template <typename Launch>
-bool warm_up(Bytes largest, Bytes scratch, const Launch& launch) {
+void warm_up(Bytes largest, Bytes scratch, const Launch& launch) {
   constexpr Bytes kAlignment{256};
   const Bytes operands = round_up(largest, kAlignment);
   void* allocated = nullptr;
-  if (cudaMalloc(&allocated, static_cast<std::size_t>((operands + scratch).value)) != cudaSuccess) {
-    cudaGetLastError();  // others took what there is
-    return false;
-  }
+  check(cudaMalloc(&allocated, static_cast<std::size_t>((operands + scratch).value)),
+        "memory to try kernels in, cudaMalloc");
   const DeviceMemory memory(allocated);
   auto* begin = static_cast<std::byte*>(allocated);
-  launch(cudaStream_t{nullptr}, begin, begin + operands.value);
+  try {
+    launch(cudaStream_t{nullptr}, begin, begin + operands.value);
+  } catch (...) {
+    cudaStreamSynchronize(nullptr);  // nothing uses the memory when it goes
+    throw;
+  }
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
-  return true;
 }
 
 }  // namespace zplan::exec::cuda
