@@ -63,13 +63,15 @@ bool is_calibrated(const HwProfile& node) {
   });
 }
 
-// Whether the stack has no figures but facts of the software: ours, as fast as the hardware until
-// it is measured.
+}  // namespace
+
 bool is_ideal(const StackProfile& stack) {
   return std::ranges::all_of(stack_rates(), [&](const StackRate& rate) {
     return rate.spread == 0 || value_of(stack, rate.name) == nullptr;
   });
 }
+
+namespace {
 
 double sd_of(const StackRate& rate, const StackValue* value) {
   if (value != nullptr && rate.spread == 0) return value->uncertainty;

@@ -47,6 +47,10 @@ struct Evidence {
 };
 Evidence evidence_of(const StackProfile& stack, const MeasuredRuns& runs);
 
+// Whether the stack has no figures but facts of the software: ours, as fast as the hardware until
+// it is measured.
+bool is_ideal(const StackProfile& stack);
+
 Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Kind& kind);
 
 // A constant as its file or profile gives it, and where how well it is known comes from: "1.08,

@@ -199,7 +199,7 @@ std::vector<Alone> alone_rows() {
 }
 
 // Our own stack has no figures of its own: what `calibrate` measures is all that there is.
-bool is_own(const Evidence& evidence) { return evidence.stack.values.empty(); }
+bool is_own(const Evidence& evidence) { return is_ideal(evidence.stack); }
 
 Lines stack_lines(const Lines& predicted, const Evidence& evidence) {
   return {fmt::format("time it as stack {} runs it, warmed up; predicted: {}", evidence.stack.name,
