@@ -223,10 +223,7 @@ const Misuse kOfStreams[] = {
        float time = 0;
        cudaEventElapsedTime(&time, make_event(), make_event());
      }},
-    {"TwoWriters",
-     "race: cudaMemcpyAsync on stream",
-     copy_on_two_streams,
-     {.delay_seed = 0}},
+    {"TwoWriters", "race: cudaMemcpyAsync on stream", copy_on_two_streams, {.delay_seed = 0}},
     {"SwappedEvent", "nothing orders it after cudaMemcpyAsync on stream", swap_events},
     {"EventBeforeTheWork", "nothing orders it after cudaMemcpyAsync on stream", record_too_early},
     {"WriteOfWhatIsRead", "nothing orders it after cudaMemcpyAsync on stream", write_what_is_read},
