@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "planner/core/error.h"
@@ -53,7 +52,7 @@ void IoEngine::read(const OpenFile& file, Bytes offset, Bytes bytes, std::byte* 
   Transfer transfer{file, IoKind::kRead, offset.value, bytes.value, to};
   run(transfer);
   const std::int64_t whole = transfer.whole();
-  std::memcpy(to + whole, bounce_->bytes.data(), static_cast<std::size_t>(bytes.value - whole));
+  std::copy_n(bounce_->bytes.data(), bytes.value - whole, to + whole);
 }
 
 void IoEngine::write(const OpenFile& file, Bytes offset, Bytes bytes, const std::byte* from) {
@@ -61,7 +60,7 @@ void IoEngine::write(const OpenFile& file, Bytes offset, Bytes bytes, const std:
   Transfer transfer{file, IoKind::kWrite, offset.value, bytes.value, const_cast<std::byte*>(from)};
   const std::int64_t whole = transfer.whole();
   bounce_->bytes.fill(std::byte{0});
-  std::memcpy(bounce_->bytes.data(), from + whole, static_cast<std::size_t>(bytes.value - whole));
+  std::copy_n(transfer.data + whole, bytes.value - whole, bounce_->bytes.data());
   run(transfer);
 }
 
