@@ -152,11 +152,12 @@ std::vector<std::int32_t> own_ranks(const Job& job, const RunOptions& options) {
 
 // All memory and storage is had before the first state is drawn.
 std::vector<RankMemory> make_memory(const Job& job, const RunOptions& options,
+                                    const std::vector<std::int32_t>& ranks,
                                     const std::shared_ptr<Device>& device) {
   const StorageOptions& storage = options.storage;
   if (uses_nvme(job) && !storage.directory.empty()) remove_leftovers(storage.directory);
   std::vector<RankMemory> memory;
-  for (std::int32_t rank : own_ranks(job, options)) memory.emplace_back(job, rank, storage, device);
+  for (const std::int32_t rank : ranks) memory.emplace_back(job, rank, storage, device);
   return memory;
 }
 
@@ -182,20 +183,24 @@ StorageReport prepare_storage(const StorageOptions& options, std::vector<RankMem
 }
 
 // Of this process, ahead of its memory: libraries are loaded and kernels timed while the device is
-// empty. Ranks choose as those before them did.
+// empty. Ranks choose as those before them did, and as in the checkpoint that training goes on
+// from.
 struct Backends {
   std::vector<std::unique_ptr<Backend>> all;
   std::vector<KernelChoice> choices;
+  KnownChoices known;
 };
 
-Backends make_backends(const Job& job, const RunOptions& options, Device& device) {
+Backends make_backends(const Job& job, const RunOptions& options,
+                       const std::vector<std::int32_t>& ranks, Device& device) {
   Backends made;
   KnownChoices known = options.choices;
+  known.merge(saved_choices(options.resume, ranks));
   std::set<std::string> described;
-  for (const std::int32_t rank : own_ranks(job, options)) {
+  for (const std::int32_t rank : ranks) {
     made.all.push_back(device.make_backend(job, rank, options.threads_per_rank, known));
     for (KernelChoice& choice : made.all.back()->choices()) {
-      if (!choice.key.empty()) known[choice.key] = choice.value;
+      if (!choice.key.empty()) made.known[choice.key] = known[choice.key] = choice.value;
       const std::string& once = choice.key.empty() ? choice.kernel : choice.key;
       if (described.insert(once).second) made.choices.push_back(std::move(choice));
     }
@@ -322,7 +327,8 @@ std::unique_ptr<FolderLock> lock_folder(const RunOptions& options) {
 }
 
 std::unique_ptr<Saver> make_saver(const Job& job, const RunOptions& options,
-                                  const std::vector<RankMemory>& memory, std::uint64_t seed) {
+                                  const std::vector<RankMemory>& memory,
+                                  const KnownChoices& choices, std::uint64_t seed) {
   if (options.save.folder.empty()) return nullptr;
   Header base;
   base.seed = seed;
@@ -332,7 +338,7 @@ std::unique_ptr<Saver> make_saver(const Job& job, const RunOptions& options,
   const auto say = [&options](const std::string& line) {
     if (options.say) options.say(line);
   };
-  return std::make_unique<Saver>(job, options.save, memory, std::move(base), say,
+  return std::make_unique<Saver>(job, options.save, memory, std::move(base), choices, say,
                                  options.comm_deadline);
 }
 
@@ -379,18 +385,20 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   check_graphs(job, options, *device);
   if (options.guard && !device->host_reaches(Tier::kGpu))
     throw_bad_input("a guard needs a device whose memory the CPU reaches");
-  check_memory_suffices(job, own_ranks(job, options), *device);
-  Backends backends = make_backends(job, options, *device);
+  const std::vector<std::int32_t> ranks = own_ranks(job, options);
+  check_memory_suffices(job, ranks, *device);
+  Backends backends = make_backends(job, options, ranks, *device);
   RunResult result;
   result.choices = backends.choices;
   const std::unique_ptr<FolderLock> lock = lock_folder(options);
-  result.memory = make_memory(job, options, device);
+  result.memory = make_memory(job, options, ranks, device);
   if (uses_nvme(job)) result.storage = prepare_storage(options.storage, result.memory);
   result.begin = begin_states(job, options, result.memory);
   const ResumePoint& begin = result.begin;
   TrainConfig train = options.train;
   train.seed = begin.seed;
-  const std::unique_ptr<Saver> saver = make_saver(job, options, result.memory, begin.seed);
+  const std::unique_ptr<Saver> saver =
+      make_saver(job, options, result.memory, backends.known, begin.seed);
   const std::int64_t steps = std::max<std::int64_t>(0, options.steps - begin.step);
   RunState state{.job = &job,
                  .options = &options,
@@ -433,7 +441,11 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
                                   [&](auto& m) { return m.rank() == reporting_rank(job); });
   result.interrupted = state.gate.was_interrupted();
   result.mean_step = collect_mean_step(state);
-  if (options.record_timeline) result.timeline = collect_timeline(state);
+  if (options.record_timeline) {
+    result.timeline = collect_timeline(state);
+    for (const KernelChoice& choice : result.choices)
+      result.timeline.kernels[choice.operation] = choice.kernel;
+  }
   return result;
 }
 

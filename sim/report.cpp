@@ -192,7 +192,7 @@ std::vector<double> reliances_of(const std::vector<StepMark>& marks, Seconds per
 }
 
 Timeline timeline_of(const Engine& engine, const SimOptions& options) {
-  Timeline timeline{"sim", options.fingerprint, {}};
+  Timeline timeline{.source = "sim", .fingerprint = options.fingerprint, .ranks = {}};
   const auto steps = static_cast<std::int32_t>(engine.marks().size());
   for (std::size_t stage = 0; stage < engine.classes().size(); ++stage) {
     const ClassPlace& place = engine.model().place(static_cast<int>(stage));

@@ -257,7 +257,11 @@ std::string to_text(const RankIndex& index) {
     put_place(out, carried.at);
     out += "}";
   }
-  out += "]";
+  out += "],\n  \"choices\": {";
+  comma = "";
+  for (const auto& [key, value] : index.choices)
+    put(out, "{}\n    {}: {}", std::exchange(comma, ","), quote(key), quote(value));
+  out += "}";
   return sealed(std::move(out));
 }
 
@@ -294,6 +298,8 @@ RankIndex index_from_text(const std::string& text, const std::string& name) {
     index.carried.push_back({read_place(carried), carried.member("buffer").non_empty_string()});
     carried.finish();
   }
+  for (const auto& [key, value] : object.member("choices").members())
+    index.choices[key] = value.string();
   object.member("xxh3");
   object.finish();
   return index;

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/kernel_choice.h"
 #include "exec/memory/state_access.h"
 #include "planner/core/units.h"
 #include "planner/program/job/job.h"
@@ -70,6 +71,7 @@ struct RankIndex {
   Bytes bytes{0};  // of the rank's file
   std::vector<SavedPiece> pieces;
   std::vector<SavedCarried> carried;
+  KnownChoices choices{};  // of the process that held the rank
 };
 
 // Ends an object that lacks its closing brace with the checksum of its text.

@@ -154,6 +154,21 @@ void Checkpoint::load_carried(const Job& job, std::vector<RankMemory>& memory) {
   }
 }
 
+KnownChoices saved_choices(const ResumeOptions& options, const std::vector<std::int32_t>& ranks) {
+  KnownChoices choices;
+  if (options.path.empty()) return choices;
+  const std::vector<std::string> paths = candidates(options, nullptr);
+  if (paths.empty()) return choices;
+  for (const std::int32_t rank : ranks) {
+    const std::string name = path_in(paths.front(), index_name(rank));
+    try {
+      choices.merge(index_from_text(read_saved_text(name), name).choices);
+    } catch (const Error&) {  // resume_states says what is wrong with it
+    }
+  }
+  return choices;
+}
+
 ResumePoint resume_states(const Job& job, const ResumeOptions& options,
                           std::vector<RankMemory>& memory, Rendezvous* rendezvous,
                           const std::function<void(const std::string&)>& say) {

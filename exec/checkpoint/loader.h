@@ -59,6 +59,10 @@ class Checkpoint {
   std::map<std::pair<std::string, State>, std::vector<Source>> sources_;
 };
 
+// The kernels that the ranks ran when the newest checkpoint that the options name was written, as
+// far as they can be read.
+KnownChoices saved_choices(const ResumeOptions& options, const std::vector<std::int32_t>& ranks);
+
 // Fills the states from the newest good checkpoint that the options name, and says in a line each
 // what was found damaged and that the plan is another one. A path of nothing, or a folder without
 // checkpoints: fills nothing. Throws Error(kBadInput) when none of them is good. Processes agree

@@ -61,7 +61,7 @@ Bytes Saver::staging(const Job& job, const std::vector<RankMemory>& memory) {
 }
 
 Saver::Saver(const Job& job, const SaveOptions& options, const std::vector<RankMemory>& memory,
-             Header base, std::function<void(const std::string&)> say,
+             Header base, const KnownChoices& choices, std::function<void(const std::string&)> say,
              std::chrono::seconds deadline)
     : options_(options),
       base_(std::move(base)),
@@ -74,6 +74,7 @@ Saver::Saver(const Job& job, const SaveOptions& options, const std::vector<RankM
   if (report_.aside) report_.staging = needed;
   for (const RankMemory& m : memory) {
     RankPart& part = parts_.emplace_back(RankPart{&m, saved_layout(job, m), {}});
+    part.layout.index.choices = choices;
     if (report_.aside) part.copy = Slab(part.layout.index.bytes);
   }
 }

@@ -27,10 +27,12 @@ namespace zplan::exec {
 
 class Saver {
  public:
-  // `base`: what all headers of the run say. `say`: takes lines, from any thread. The process of
-  // rank 0 must hold a lock of the folder. Throws Error(kDevice).
+  // `base`: what all headers of the run say. `choices`: the kernels of this process. `say`: takes
+  // lines, from any thread. The process of rank 0 must hold a lock of the folder. Throws
+  // Error(kDevice).
   Saver(const Job& job, const SaveOptions& options, const std::vector<RankMemory>& memory,
-        Header base, std::function<void(const std::string&)> say, std::chrono::seconds deadline);
+        Header base, const KnownChoices& choices, std::function<void(const std::string&)> say,
+        std::chrono::seconds deadline);
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;

@@ -89,7 +89,10 @@ std::string to_json(const Timeline& timeline) {
     }
     out += "]}";
   }
-  return out + "]}\n";
+  out += ']';
+  if (!timeline.kernels.empty())
+    put(out, ",\n\"kernels\":{}", nlohmann::json(timeline.kernels).dump());
+  return out + "}\n";
 }
 
 Timeline timeline_from_json(std::string text, std::string name) {
@@ -101,6 +104,9 @@ Timeline timeline_from_json(std::string text, std::string name) {
   for (const JsonNode& rank : object.member("ranks").items()) {
     timeline.ranks.push_back(rank_from_json(rank));
   }
+  if (const auto kernels = object.optional_member("kernels"))
+    for (const auto& [operation, kernel] : kernels->members())
+      timeline.kernels[operation] = kernel.string();
   object.finish();
   return timeline;
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ struct Timeline {
   std::string source;       // "sim" or "exec"
   std::string fingerprint;  // of the placed Job
   std::vector<RankTimeline> ranks;
+  // Where a device chose among kernels: by an operation, the one it took.
+  std::map<std::string, std::string> kernels{};
   friend bool operator==(const Timeline&, const Timeline&) = default;
 };
 

@@ -11,8 +11,11 @@
 
 #include "exec/checkpoint/folder.h"
 #include "exec/checkpoint/loader.h"
+#include "exec/cpu/cpu_backend.h"
+#include "exec/cpu/cpu_device.h"
 #include "exec/memory/state_access.h"
 #include "exec/run.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "tests/unit/exec/mini_job.h"
 #include "tests/unit/exec/offload/storage_folder.h"
 
@@ -115,6 +118,55 @@ TEST_F(Checkpoints, GoOnWithTheNewestAndEndWithTheSameBits) {
   EXPECT_EQ(result.steps[0].loss, expected_.steps[3].loss);
   expect_same_states(result, expected_);
   EXPECT_THAT(checkpoint_steps(path()), ElementsAre(2, 3, 4));
+}
+
+// The CPU, as a device that has several kernels for one thing: each backend takes what was taken
+// before, else another one than any before it.
+class DeviceThatChooses : public cpu::CpuDevice {
+ public:
+  std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads,
+                                        const KnownChoices& known) override {
+    const auto taken = known.find("key");
+    return std::make_unique<Chooses>(
+        job.class_of(rank).program, find_kernel_set(job.kernel_set).compute, threads,
+        taken == known.end() ? std::to_string(next_++) : taken->second);
+  }
+  void count_from(int next) { next_ = next; }
+
+ private:
+  class Chooses : public cpu::CpuBackend {
+   public:
+    Chooses(const Program& program, DType compute, int threads, std::string taken)
+        : CpuBackend(program, compute, threads), taken_(std::move(taken)) {}
+    std::vector<KernelChoice> choices() const override {
+      return {{.operation = "op", .kernel = "k" + taken_, .key = "key", .value = taken_}};
+    }
+
+   private:
+    std::string taken_;
+  };
+  int next_ = 0;
+};
+
+TEST_F(Checkpoints, KeepTheKernelsThatWereChosen) {
+  const auto device = std::make_shared<DeviceThatChooses>();
+  device->count_from(5);
+  RunOptions options = saving(2, 1);
+  options.device = device;
+  ASSERT_EQ(train(options).choices.size(), 1u);
+  device->count_from(8);
+  options = resuming(3);
+  options.device = device;
+  options.record_timeline = true;
+  RunResult result = train(options);
+  ASSERT_EQ(result.choices.size(), 1u);
+  EXPECT_EQ(result.choices[0].value, "5");
+  EXPECT_THAT(result.timeline.kernels, ElementsAre(std::pair("op", "k5")));
+  options.choices = {{"key", "7"}};  // what is asked for comes first
+  EXPECT_EQ(train(options).choices[0].value, "7");
+  write(file(2, "rank-00000.json"), "");  // the one before it has the states
+  options.choices.clear();
+  EXPECT_EQ(train(options).choices[0].value, "5");
 }
 
 TEST_F(Checkpoints, AFolderWithoutAnyBeginsTheTraining) {

@@ -43,6 +43,7 @@ RankIndex index() {
                           .every = 1,
                           .tensors = {tensor}});
   index.carried.push_back({{8192, 24, 6}, "loss_scale"});
+  index.choices = {{"4x8 \"f32\"", "tile 3"}, {"4x9", ""}};
   return index;
 }
 
@@ -55,6 +56,7 @@ TEST(CheckpointFormat, ReadsBackWhatItWrites) {
   const RankIndex again = index_from_text(to_text(index()), "y.json");
   EXPECT_EQ(to_text(again), to_text(index()));
   EXPECT_EQ(again.pieces[0].tensors[0].split, index().pieces[0].tensors[0].split);
+  EXPECT_EQ(again.choices, index().choices);
 }
 
 TEST(CheckpointFormat, AChangedByteIsNoticed) {

@@ -40,7 +40,10 @@ Timeline sample_timeline() {
 TEST(Timeline, ReadsBackFromJson) {
   const Timeline timeline = sample_timeline();
   EXPECT_EQ(timeline_from_json(to_json(timeline), "t.json"), timeline);
-  const Timeline empty{.source = "exec", .fingerprint = "a\"b", .ranks = {{}}};
+  const Timeline empty{.source = "exec",
+                       .fingerprint = "a\"b",
+                       .ranks = {{}},
+                       .kernels = {{"forward.qkv.compute", "tile \"3\""}}};
   EXPECT_EQ(timeline_from_json(to_json(empty), "t.json"), empty);
 }
 
