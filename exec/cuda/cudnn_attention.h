@@ -37,6 +37,8 @@ struct AttentionPointers {
   void* scratch;
 };
 
+struct AttentionGraph;  // attention_graph.h
+
 class CudnnAttention {
  public:
   CudnnAttention();
@@ -56,14 +58,13 @@ class CudnnAttention {
 
  private:
   struct Library;
-  struct Plan;
 
   // That begins at this sequence and key-value head.
   void run_piece(cudaStream_t stream, const AttentionKey& key, const AttentionPointers& pointers,
                  std::int64_t sequence, std::int64_t kv_head);
 
   std::unique_ptr<Library> library_;  // null until there is something to prepare
-  std::map<AttentionKey, std::unique_ptr<Plan>> plans_;
+  std::map<AttentionKey, std::unique_ptr<AttentionGraph>> plans_;
 };
 
 }  // namespace zplan::exec::cuda

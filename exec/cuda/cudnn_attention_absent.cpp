@@ -4,8 +4,8 @@
 
 namespace zplan::exec::cuda {
 
+struct AttentionGraph {};
 struct CudnnAttention::Library {};
-struct CudnnAttention::Plan {};
 
 CudnnAttention::CudnnAttention() = default;
 CudnnAttention::~CudnnAttention() = default;
