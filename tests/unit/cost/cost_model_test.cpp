@@ -142,9 +142,10 @@ TEST(CostModel, DrivesWaitForTheHostAfterEachByteThatMoves) {
   EXPECT_NEAR(alone(1), writes + 0.03, 1e-9);
   const CostModel model(job, cluster);
   for (const OpCost& cost : model.costs(0))
-    for (const Reliance& row : cost.rests.rows())
-      if (row.constant == constant_of(&StackRates::host_drives))
-        EXPECT_NEAR(row.elasticity, 0.03 / to_seconds(cost.alone).value, 1e-6);
+    for (const Reliance& row : cost.rests.rows()) {
+      if (row.constant != constant_of(&StackRates::host_drives)) continue;
+      EXPECT_NEAR(row.elasticity, 0.03 / to_seconds(cost.alone).value, 1e-6);
+    }
   const StepTotals totals = step_totals(model);
   double seconds = 0;
   for (std::size_t i = 0; i < totals.links.size(); ++i)
