@@ -79,6 +79,23 @@ TEST(Anchor, MovedRatesStayWithinWhatARateMayBe) {
   EXPECT_EQ(knowledge.mean[kGemm], 0);
 }
 
+TEST(Anchor, LearnsOnlyFromWhatWasNotExpected) {
+  Knowledge knowledge = prior();
+  knowledge.mean[kGemm] = 0.1;
+  const Knowledge as_expected = anchored(knowledge, run_of(0.1, 1, 0));
+  EXPECT_DOUBLE_EQ(as_expected.mean[kGemm], 0.1);
+  const Knowledge slower = anchored(knowledge, run_of(0.3, 1, 0));
+  EXPECT_NEAR(slower.mean[kGemm], 0.1 + 0.2 * 0.04 / (0.04 + 0.01), 1e-12);
+}
+
+TEST(Anchor, NoRateFallsBelowItsLeast) {
+  Knowledge knowledge = prior();
+  knowledge.mean[kGemm] = std::log(1e-9);
+  StackRates rates;
+  move_rates(knowledge, rates);
+  EXPECT_EQ(rates.gemm, stack_rates()[kGemm].least);
+}
+
 TEST(Anchor, MakesItsKindKnown) {
   Evidence evidence;
   evidence.stack.name = "mine";

@@ -83,6 +83,17 @@ TEST(Table, ShowsColumnsAndKeepsEveryFact) {
             R"([{"lane":"compute","latency_s":1.0,"busy_s":0.25},{"lane":"hidden","busy_s":1.0}])");
 }
 
+TEST(Table, CountsLettersNotTheirBytes) {
+  Table table({"µ", "x"});
+  table.words_row({"us", "a"});
+  EXPECT_EQ(table.text(), "µ   x\nus  a\n");
+}
+
+TEST(Wrap, FillsALineToItsLastLetterAndNotBeyond) {
+  EXPECT_EQ(wrap("ab cd", 5, 0, 0), "ab cd");
+  EXPECT_EQ(wrap("ab cd", 4, 0, 0), "ab\ncd");
+}
+
 TEST(Table, HasNoHeadingWithoutTitlesAndNothingWithoutRows) {
   Table table({"", ""});
   EXPECT_EQ(table.text(), "");

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace zplan {
 namespace {
 
@@ -76,6 +78,27 @@ TEST(CollectiveTime, ManyNodesCostLevelsOfATreeNotHopsOfARing) {
     EXPECT_LT(time.total().value, 1e-3) << name(kind);
     EXPECT_EQ(time.method, "tree LL128 over nodes") << name(kind);
   }
+}
+
+TEST(CollectiveTime, OfNodesThatAreNoPowerOfTwoATreeHasAPartOfALevel) {
+  const auto latency = [](int nodes) {
+    return on_nodes(CollectiveKind::kBroadcast, 100'000, nodes).latency.value;
+  };
+  const double level = latency(2048) - latency(1024);
+  EXPECT_NEAR(level, 8e-6, 1e-12);
+  EXPECT_NEAR(latency(1536) - latency(1024), level * std::log2(1.5), 1e-12);
+}
+
+TEST(CollectiveTime, ConstantsOfAnotherDeviceDoNotExceedTheLinksOfThisOne) {
+  const auto pcie = collective_profile("", {0}, {63e9});
+  ASSERT_FALSE(pcie->own_constants);
+  const CollectiveTime time = collective_time({.kind = CollectiveKind::kAllGather,
+                                               .bytes = {1 << 30},
+                                               .ranks = 2,
+                                               .local = {1e9},
+                                               .whole_links = true},
+                                              pcie.get(), kNetwork);
+  EXPECT_GE(time.transfer.value, (1 << 29) / 1e9);
 }
 
 TEST(CollectiveTime, LatencyGrowsWithTheGroup) {

@@ -86,6 +86,14 @@ TEST(CoreTime, AnOperationTakesItsOverheadAndWakesUpAfterAWait) {
               9 * kMicrosecond, kRounding);
 }
 
+TEST(CoreTime, AKernelOfTheHostTakesOneCoreWhateverARankHas) {
+  Cluster cluster = machine_of_cores(measured_cores());
+  cluster.threads_per_rank = 2;
+  const Demand host{.kind = WorkKind::kHost}, product{.kind = WorkKind::kGemm};
+  EXPECT_EQ(kernel_on_cores(KernelId::kStepScalars, host, cluster, {}).threads, 1);
+  EXPECT_EQ(kernel_on_cores(KernelId::kLinearForward, product, cluster, {}).threads, 2);
+}
+
 TEST(CoreTime, NobodyLaunchesForLanesThatAreThreads) {
   Cluster cluster = machine_of_cores(measured_cores());
   cluster.node.device.launch_overhead = {1e-3};

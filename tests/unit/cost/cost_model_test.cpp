@@ -128,6 +128,7 @@ TEST(CostModel, WritingTakesTheShareOfADrivesTimeThatReadsDoNotKeep) {
 TEST(CostModel, DrivesWaitForTheHostAfterEachByteThatMoves) {
   Cluster cluster = small_machine();
   cluster.node.nvme.read_beside_write = 0.5;
+  cluster.node.topology.nvme_write = {{0.5e9}, 1};
   ClassBuilder program;
   program.copy(Tier::kNvme, Tier::kCpu, 100 * kMega);
   program.copy(Tier::kCpu, Tier::kNvme, 100 * kMega);
@@ -140,6 +141,11 @@ TEST(CostModel, DrivesWaitForTheHostAfterEachByteThatMoves) {
   EXPECT_NEAR(alone(0), reads + 0.03, 1e-9);
   EXPECT_NEAR(alone(1), writes + 0.03, 1e-9);
   const CostModel model(job, cluster);
+  for (const OpCost& cost : model.costs(0))
+    for (const Reliance& row : cost.rests.rows()) {
+      if (row.constant != constant_of(&StackRates::host_drives)) continue;
+      EXPECT_NEAR(row.elasticity, 0.03 / to_seconds(cost.alone).value, 1e-6);
+    }
   const StepTotals totals = step_totals(model);
   double seconds = 0;
   for (std::size_t i = 0; i < totals.links.size(); ++i)

@@ -63,6 +63,17 @@ TEST(KernelTime, BackwardOfMeasuredAttentionTakesTwoPointNineTimesForward) {
   EXPECT_NEAR(time(true).value / time(false).value, 2.9, 1e-9);
 }
 
+TEST(KernelTime, MeasuredAttentionBothWaysTakesTheWholeSquare) {
+  const DeviceProfile a100 = load_cluster("dgx-a100").node.device;
+  const auto time = [&](bool both_ways) {
+    const Demand demand{.kind = WorkKind::kAttention,
+                        .attention = {8, 16, 2048, 128, false, both_ways}};
+    return kernel_time(KernelId::kAttentionForward, demand, "bf16", a100, {}).time -
+           a100.gemm_overhead;
+  };
+  EXPECT_NEAR(time(true).value / time(false).value, 2 * 2048.0 / 2049, 1e-9);
+}
+
 TEST(KernelTime, EveryKernelHasATime) {
   for (int id = 0; id < kKernelCount; ++id) {
     const auto kernel = static_cast<KernelId>(id);

@@ -47,6 +47,20 @@ const std::map<std::string, Case>& cases() {
           plan.parallel.tp = 8;
           plan.parallel.pp = 2;
         }}},
+      {"sequence",
+       {"dgx-a100x2", "cuda.sm80.bf16",
+        [](Plan& plan) {
+          plan.parallel.tp = 8;
+          plan.parallel.pp = 2;
+          plan.parallel.sequence_parallel = true;
+        }}},
+      {"tiled",
+       {"dgx-a100x2", "cuda.sm80.bf16",
+        [](Plan& plan) {
+          plan.parallel.dp = 16;
+          plan.zero_stage = 3;
+          plan.gather = Gather::in_tiles(2);
+        }}},
       {"fp8", {"dgx-h100", "cuda.sm90.fp8", [](Plan&) {}}},
       {"offloaded",
        {"dgx-a100", "cuda.sm80.bf16",
@@ -162,6 +176,27 @@ TEST_P(StackRateCost, ChangesWhatItIsSaidTo) {
     }
   }
   EXPECT_GT(changed, 0);
+}
+
+TEST(SlicedBoundary, IsNotSlicedAgainWhereSequenceParallelismHasSplitIt) {
+  const Priced priced("sequence");
+  const auto before = priced.costs({.sliced_boundary = 0}, 0);
+  const auto after = priced.costs({.sliced_boundary = 1}, 0);
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_FALSE(differ(before[i], after[i])) << i;
+}
+
+TEST(HostSync, ASumOfTilesSetToZeroBeginsNoLayer) {
+  const Priced priced("tiled");
+  const auto& nodes = priced.job().classes.front().program.nodes;
+  const auto costs = priced.costs({.host_sync = 1e-3}, 0);
+  int zeroed = 0;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].role.part != Part::kAttentionNorm || !has_kernel(nodes[i], {KernelId::kFillZero}))
+      continue;
+    ++zeroed;
+    EXPECT_FALSE(costs[i].waits_for_device);
+  }
+  EXPECT_GT(zeroed, 0);
 }
 
 TEST(Fp8, ThroughputIsComparedWithThePeakThatLayersComputeAt) {

@@ -256,6 +256,7 @@ TEST(NcclText, WhatDoesNotAddUpIsRefused) {
 TEST(NcclText, WrongResultsAreRefused) {
   EXPECT_THAT(with("9.68      0", "9.68      3"),
               StartsWith("log.txt:43: expected no wrong results, got #wrong 3"));
+  EXPECT_THAT(with("9.68      0", "9.68     10"), HasSubstr("#wrong 10"));
   EXPECT_THAT(with("9.49      0", "9.49      1"), HasSubstr("#wrong 1")) << "in place as well";
   EXPECT_THAT(with("values : 0 OK", "values : 8 FAILED"),
               StartsWith("log.txt:57: expected \"Out of bounds values : 0 OK\", got"));

@@ -112,8 +112,8 @@ struct AdamwCase {
     scalars[kUpdateNumber] = 3;
     std::vector<double> second_moments = random_values(n, 3, 0.05);
     for (double& value : second_moments) value = std::abs(value) + 0.01;
-    // the first 40 elements of the unit decay; unit 5
-    RowCase row(KernelId::kAdamW, {flat, 40, 5});
+    // the first 43 elements of the unit decay, a border within a pack; unit 5
+    RowCase row(KernelId::kAdamW, {flat, 43, 5});
     row.in({.micro = 0, .layer = 7, .tile = 2}).shifted(shift);
     row.with(master, {n}, random_values(n, 1), Access::kUpdate);
     row.with(moment, {n}, random_values(n, 2, 0.1), Access::kUpdate);
@@ -179,7 +179,7 @@ TEST(CudaStates, SgdUpdatesStatesOfAllTypes) {
         scalars[kBeta1] = 0.9;
         scalars[kWeightDecay] = 0.1;
         scalars[kUpdateNumber] = 3;
-        RowCase row(momentum ? KernelId::kSgdMomentum : KernelId::kSgd, {flat, 40, 5});
+        RowCase row(momentum ? KernelId::kSgdMomentum : KernelId::kSgd, {flat, 43, 5});
         row.in({.micro = 0, .layer = 7, .tile = 2});
         row.with(master, {n}, random_values(n, 1), Access::kUpdate);
         if (momentum) row.with(DType::kF32, {n}, random_values(n, 2, 0.1), Access::kUpdate);
