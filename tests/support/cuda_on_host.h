@@ -45,14 +45,19 @@ class Barrier {
  public:
   explicit Barrier(unsigned threads) : threads_(threads) {}
 
+  // How often all have met; that of a thread which is not in wait().
+  unsigned round() const { return round_.load(std::memory_order_relaxed); }
+
+  // No thread is interrupted here: what it has read is as it was.
   void wait() {
-    const unsigned round = round_.load();
-    Fibers::moved();
-    if (waiting_.fetch_add(1) + 1 == threads_) {
-      waiting_.store(0);
-      round_.fetch_add(1);
+    const unsigned round = round_.load(std::memory_order_relaxed);
+    const unsigned waiting = waiting_.load(std::memory_order_acquire) + 1;
+    if (waiting == threads_) {
+      waiting_.store(0, std::memory_order_relaxed);
+      round_.store(round + 1, std::memory_order_release);
     } else {
-      while (round_.load() == round) Fibers::give_way();
+      waiting_.store(waiting, std::memory_order_release);
+      Fibers::wait_while(round_, round);
     }
   }
 
@@ -63,11 +68,13 @@ class Barrier {
 
 inline constexpr unsigned kWarp = 32;
 
-// What each of so many threads says, for all of them to read.
+// What each of so many threads says, for all of them to read. There are two sides, which take
+// turns: who has met the others again may write to one while they still read the other.
 struct Board {
-  explicit Board(unsigned threads) : barrier(threads), words(threads) {}
+  using Words = std::vector<std::uint64_t>;
+  explicit Board(unsigned threads) : barrier(threads), sides{Words(threads), Words(threads)} {}
   Barrier barrier;
-  std::vector<std::uint64_t> words;
+  Words sides[2];
 };
 
 struct Block {
@@ -82,25 +89,24 @@ struct Block {
 // A thread of a kernel and where it is.
 struct Thread {
   Block* block = nullptr;
+  Board* warp = nullptr;
   uint3 index{}, block_index{};
   dim3 threads, blocks;
 
-  Board& warp() const { return block->warps[index.x / kWarp]; }
   unsigned lane() const { return index.x % kWarp; }
 };
-inline thread_local std::vector<Thread>* running = nullptr;
+inline constinit thread_local Thread* running = nullptr;  // those of a block
 
 // The one that asks.
-inline Thread& self() { return (*running)[Fibers::self()]; }
+inline Thread& self() { return running[Fibers::self()]; }
 
 // read(words) of a board once all its threads have put theirs there.
 template <typename Read>
 auto exchange(Board& board, unsigned place, std::uint64_t word, const Read& read) {
-  board.words[place] = word;
+  Board::Words& words = board.sides[board.barrier.round() % 2];
+  words[place] = word;
   board.barrier.wait();
-  const auto result = read(board.words);
-  board.barrier.wait();  // the words may be written again
-  return result;
+  return read(words);
 }
 
 template <typename T>
@@ -108,7 +114,7 @@ T of_lane(T value, unsigned from) {
   std::uint64_t word = 0;
   std::memcpy(&word, &value, sizeof(T));
   const Thread& own = self();
-  word = exchange(own.warp(), own.lane(), word, [&](const auto& words) { return words[from]; });
+  word = exchange(*own.warp, own.lane(), word, [&](const auto& words) { return words[from]; });
   std::memcpy(&value, &word, sizeof(T));
   return value;
 }
@@ -118,10 +124,10 @@ template <typename Kernel>
 void run(unsigned blocks, unsigned threads, const Kernel& kernel) {
   Block block(threads);
   std::vector<Thread> all(threads);
-  running = &all;
+  running = all.data();
   Fibers::run(threads, [&](unsigned index) {
     Thread& own = all[index];
-    own = {&block, {index, 0, 0}, {}, dim3(threads), dim3(blocks)};
+    own = {&block, &block.warps[index / kWarp], {index, 0, 0}, {}, dim3(threads), dim3(blocks)};
     for (unsigned i = blocks; i-- > 0;) {
       own.block_index = {i, 0, 0};
       kernel();
@@ -164,7 +170,7 @@ inline unsigned __ballot_sync(unsigned, int predicate) {
     return lanes;
   };
   const auto& own = zplan::cuda_on_host::self();
-  return zplan::cuda_on_host::exchange(own.warp(), own.lane(), predicate != 0 ? 1 : 0, set_lanes);
+  return zplan::cuda_on_host::exchange(*own.warp, own.lane(), predicate != 0 ? 1 : 0, set_lanes);
 }
 
 inline int __ffs(int word) { return __builtin_ffs(word); }

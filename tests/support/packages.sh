@@ -32,6 +32,7 @@ zplan_packages_tests() {
 libgtest-dev         -       test framework
 libgmock-dev         -       test framework
 librapidcheck-dev    -       property tests
+libboost-context-dev -       kernels for CUDA on the host: threads of a block are fibers
 python3              python3 test scripts and checks
 LIST
 }

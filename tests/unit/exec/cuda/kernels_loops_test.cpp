@@ -1,6 +1,7 @@
 // Kernels whose grid is smaller than their work give the bits of a grid that covers it: every
 // kernel loops over what its blocks do not reach at once.
 #include "tests/support/launch_on_host.h"
+#include "tests/support/sanitized.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,258 @@
+// exec/cuda on the stand-in GPU: plans give what the CPU backend gives, in streams and in graphs,
+// with ranks that share a device and with ranks on devices of their own, which meet by NCCL; and
+// nothing that the stand-in judges is done wrong. A few plans always run;
+// ZPLAN_GPU_EVERY=12 bin/test_crosscheck_gpu_plans runs every 12th of the cover besides, 1 all of
+// it. Ranks on devices of their own are threads that meet over sockets, as processes do.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "exec/cuda/cuda_device.h"
+#include "planner/core/error.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "tests/support/gpu/stand_in.h"
+#include "tests/support/plan_cover.h"
+#include "tests/support/tensor_values.h"
+#include "tests/support/trained.h"
+#include "tests/unit/exec/comm/process_support.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::Choice;
+using testing_support::Tensors;
+using testing_support::Trained;
+
+constexpr int kSteps = 3;
+constexpr double kF32 = 1e-5, kF32Way = 1e-3;  // as tests/crosscheck/cover/one_rank.cpp has them
+constexpr double kBf16 = 4e-3, kFp16 = 5e-4;   // of the loss
+
+// Levels for which CUDA has no kernels become plain ones; a model becomes one of those that have
+// all of theirs, so that each of these meets the levels of the others.
+Choice within_cuda(Choice c) {
+  constexpr int kWithKernels[] = {0, 1, 2, 6};  // tiny-gpt, -llama, -mla, -neox in kModels
+  int& model = c[testing_support::factor("/model")];
+  if (std::find(std::begin(kWithKernels), std::end(kWithKernels), model) == std::end(kWithKernels))
+    model = kWithKernels[static_cast<std::size_t>(model) % std::size(kWithKernels)];
+  c[testing_support::factor("/parallel/ring")] = 0;
+  int& optimizer = c[testing_support::factor("/optimizer/kind")];
+  if (!(testing_support::kOptimizerLevels[optimizer].kind <= OptimizerKind::kSgd)) optimizer = 0;
+  int& set = c[testing_support::factor("/kernel_set")];
+  if (testing_support::kSetLevels[set].type.starts_with("fp8")) set = 0;
+  return c;
+}
+
+std::vector<Choice> choices() {
+  std::vector<Choice> all, some;
+  const char* const variable = std::getenv("ZPLAN_GPU_EVERY");
+  if (variable == nullptr) return some;
+  const std::size_t every = std::max<std::size_t>(1, std::stoull(variable));
+  for (const Choice& of_cover : testing_support::pairwise_choices()) {
+    const Choice c = within_cuda(of_cover);
+    if (testing_support::is_legal(c) && std::find(all.begin(), all.end(), c) == all.end())
+      all.push_back(c);
+  }
+  for (std::size_t i = 0; i < all.size(); i += every) some.push_back(all[i]);
+  return some;
+}
+
+// The set for the device that computes as the CPU's does; its unfused form where there is one.
+std::string cuda_set(const std::string& cpu_set) {
+  const DType compute = find_kernel_set(cpu_set).compute;
+  const std::string type = compute == DType::kBf16  ? "bf16"
+                           : compute == DType::kF16 ? "fp16"
+                                                    : "fp32";
+  const std::string unfused = "cuda.sm90." + type + ".unfused";
+  const auto& sets = kernel_sets();
+  const bool has_unfused = std::any_of(sets.begin(), sets.end(),
+                                       [&](const KernelSet& set) { return set.id == unfused; });
+  return cpu_set.ends_with(".unfused") && has_unfused ? unfused : "cuda.sm90." + type;
+}
+
+exec::RunOptions steps(int count) {
+  exec::RunOptions options;
+  options.steps = count;
+  options.comm_deadline = std::chrono::seconds(60);
+  return options;
+}
+
+// All ranks on one device.
+std::unique_ptr<Trained> run_on_one_device(const Job& job) {
+  auto trained = std::make_unique<Trained>();
+  trained->job = job;
+  exec::RunOptions options = steps(kSteps);
+  options.device = std::make_shared<exec::cuda::CudaDevice>(exec::CudaDeviceOptions{});
+  trained->result = testing_support::run_text(trained->job, options);
+  return trained;
+}
+
+// A thread and a device for each rank, as if they were processes. Communicators of a device are
+// ordered by their launches, without which those of two lanes may each hold what the other needs.
+std::unique_ptr<Trained> run_on_devices(const Job& job) {
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
+  auto trained = std::make_unique<Trained>();
+  trained->job = job;
+  const int world = job.world();
+  std::vector<exec::RunResult> results(static_cast<std::size_t>(world));
+  std::vector<std::shared_ptr<exec::Device>> devices;
+  for (int rank = 0; rank < world; ++rank)
+    devices.push_back(std::make_shared<exec::cuda::CudaDevice>(exec::CudaDeviceOptions{rank}));
+  const int port = exec::testing::free_port();
+  const auto errors = exec::testing::on_ranks(world, [&](int rank) {
+    exec::RunOptions options = steps(kSteps);
+    options.device = devices[static_cast<std::size_t>(rank)];
+    options.rendezvous =
+        std::make_shared<exec::Rendezvous>(exec::testing::options_of(rank, world, port));
+    results[static_cast<std::size_t>(rank)] = testing_support::run_text(trained->job, options);
+    options.rendezvous->finish();
+  });
+  std::string all;
+  for (const std::string& error : errors)
+    if (!error.empty()) all += error + "; ";
+  if (!all.empty()) throw Error(ExitCode::kDevice, all);
+  for (exec::RunResult& result : results) {
+    if (result.has_losses) trained->result.steps = result.steps;
+    std::move(result.memory.begin(), result.memory.end(),
+              std::back_inserter(trained->result.memory));
+  }
+  return trained;
+}
+
+struct Expected {
+  std::unique_ptr<Trained> trained;
+  Tensors start, end;
+};
+
+// The same plan on the CPU.
+Expected train_on_cpu(const Plan& plan) {
+  Expected expected;
+  const auto untrained = testing_support::train(plan, steps(0));
+  expected.start = testing_support::states(*untrained);
+  expected.trained = testing_support::train(plan, steps(kSteps));
+  expected.end = testing_support::states(*expected.trained);
+  return expected;
+}
+
+void expect_same_way(const Tensors& got, const Expected& expected) {
+  for (const auto& [tensor, values] : expected.end) {
+    if (testing_support::is_key_bias(tensor) || testing_support::is_qkv_bias(tensor)) continue;
+    const double way = testing_support::distance(values, expected.start.at(tensor));
+    EXPECT_LE(testing_support::distance(got.at(tensor), values), kF32Way * way) << tensor;
+  }
+}
+
+void expect_agreement(const Trained& got, const Expected& expected, const Plan& plan) {
+  const DType compute = find_kernel_set(plan.kernel_set).compute;
+  const double allowed = compute == DType::kBf16 ? kBf16 : compute == DType::kF16 ? kFp16 : kF32;
+  const auto &ours = got.result.steps, &theirs = expected.trained->result.steps;
+  ASSERT_EQ(ours.size(), theirs.size());
+  for (std::size_t i = 0; i < theirs.size(); ++i)
+    EXPECT_NEAR(ours[i].loss, theirs[i].loss, allowed * theirs[i].loss) << "step " << i;
+  if (compute != DType::kF32) return;
+  for (std::size_t i = 0; i < theirs.size(); ++i)
+    EXPECT_NEAR(ours[i].gradient_norm, theirs[i].gradient_norm, kF32 * theirs[i].gradient_norm)
+        << "step " << i;
+  expect_same_way(testing_support::states(got), expected);
+}
+
+// Nothing where the device has no kernels for the plan.
+std::optional<Job> cuda_job(const Plan& cpu_plan) {
+  Plan plan = cpu_plan;
+  plan.kernel_set = cuda_set(cpu_plan.kernel_set);
+  if (illegal(plan, shape_of(load_model(plan.model)))) return std::nullopt;
+  return testing_support::placed_job(plan);
+}
+
+template <typename Run>
+void expect_run(const Run& run, Job job, LaunchMode launch, const Expected& expected,
+                const Plan& plan) {
+  SCOPED_TRACE(launch == LaunchMode::kGraph ? "graphs" : "streams");
+  job.launch = launch;
+  stand_in::Options options;
+  options.devices = job.world();
+  stand_in::StandIn gpu(options);
+  bool is_refused = false;
+  try {
+    const auto trained = run(job);
+    expect_agreement(*trained, expected, plan);
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kBadInput) throw;
+    // Ranks that need more streams than wait independently are refused on one device.
+    is_refused = std::string_view(error.what()).find("or more streams") != std::string_view::npos;
+    if (!is_refused) ADD_FAILURE() << error.what();
+  }
+  EXPECT_EQ(gpu.close(), std::vector<std::string>{});
+  if (launch == LaunchMode::kGraph && !is_refused) {
+    EXPECT_GE(gpu.launches(), kSteps);
+  }
+}
+
+void expect_agreement_with_the_cpu(const Plan& plan) {
+  const std::optional<Job> job = cuda_job(plan);
+  if (!job) GTEST_SKIP() << "no kernel set for a device has this plan";
+  const bool shares = job->world() > 1;
+  try {
+    const Expected expected = train_on_cpu(plan);
+    expect_run(run_on_one_device, *job, LaunchMode::kStream, expected, plan);
+    if (!shares) return expect_run(run_on_one_device, *job, LaunchMode::kGraph, expected, plan);
+    expect_run(run_on_devices, *job, LaunchMode::kStream, expected, plan);
+    expect_run(run_on_devices, *job, LaunchMode::kGraph, expected, plan);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadInput) throw;
+    GTEST_SKIP() << error.what();
+  }
+}
+
+TEST(PlansOnGpu, OfOneRank) {
+  expect_agreement_with_the_cpu(testing_support::reference_plan("cpu.f32"));
+}
+
+TEST(PlansOnGpu, OfOneRankIn16Bits) {
+  expect_agreement_with_the_cpu(testing_support::reference_plan("cpu.bf16"));
+}
+
+TEST(PlansOnGpu, OfShardedParameters) {
+  Plan plan = testing_support::base_plan("cpu.f32");
+  plan.zero_stage = 3;
+  plan.parallel.dp = 2;
+  expect_agreement_with_the_cpu(plan);
+}
+
+TEST(PlansOnGpu, OfStagesAndTensorParallelRanks) {
+  Plan plan = testing_support::base_plan("cpu.f32");
+  plan.parallel.pp = plan.parallel.tp = 2;
+  plan.batch.micro_batch = 2;
+  expect_agreement_with_the_cpu(plan);
+}
+
+TEST(PlansOnGpu, OfStatesOnTheHost) {
+  Plan plan = testing_support::base_plan("cpu.f32");
+  plan.batch.micro_batch = 2;
+  plan.zero_stage = 2;
+  plan.parallel.dp = 2;
+  plan.placement.grads = plan.placement.optimizer = Tier::kCpu;
+  expect_agreement_with_the_cpu(plan);
+}
+
+class CoverOnGpu : public testing::TestWithParam<Choice> {};
+
+TEST_P(CoverOnGpu, GivesWhatTheCpuGives) {
+  expect_agreement_with_the_cpu(testing_support::plan_of(GetParam(), "cpu.f32"));
+}
+
+std::string plan_name(const testing::TestParamInfo<Choice>& plan) {
+  return testing_support::name_of(plan.param);
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CoverOnGpu);
+INSTANTIATE_TEST_SUITE_P(Pairwise, CoverOnGpu, testing::ValuesIn(choices()), plan_name);
+
+}  // namespace
+}  // namespace zplan
