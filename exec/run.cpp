@@ -11,9 +11,11 @@
 #include <thread>
 #include <tuple>
 
+#include "exec/checkpoint/export_folder.h"
 #include "exec/checkpoint/folder.h"
 #include "exec/checkpoint/loader.h"
 #include "exec/checkpoint/saver.h"
+#include "exec/checkpoint/weight_source.h"
 #include "exec/comm/rendezvous.h"
 #include "exec/cpu/cpu_device.h"
 #include "exec/memory/initial_state.h"
@@ -294,9 +296,10 @@ Timeline collect_timeline(const RunState& state) {
 }
 
 // In a thread of its own: whoever ran a kernel by itself has told its thread not to fork.
-void draw_states(const Job& job, std::uint64_t seed, std::vector<RankMemory>& memory) {
+void draw_states(const Job& job, const RunOptions& options, std::vector<RankMemory>& memory) {
   std::async(std::launch::async, [&] {
-    for (RankMemory& m : memory) initialise_states(job, seed, m);
+    if (options.weights) return load_weights(job, *options.weights, memory);
+    for (RankMemory& m : memory) initialise_states(job, options.train.seed, m);
   }).get();
 }
 
@@ -309,7 +312,7 @@ ResumePoint begin_states(const Job& job, const RunOptions& options,
   ResumePoint begin = resume_states(job, options.resume, memory, options.rendezvous.get(), say);
   if (begin.path.empty()) {
     begin.seed = options.train.seed;
-    draw_states(job, begin.seed, memory);
+    draw_states(job, options, memory);
   }
   if (options.resumed) options.resumed(begin);
   return begin;
@@ -324,6 +327,16 @@ std::unique_ptr<FolderLock> lock_folder(const RunOptions& options) {
     lock = std::make_unique<FolderLock>(options.save.folder);
   if (rendezvous != nullptr) rendezvous->exchange("");
   return lock;
+}
+
+// Of the process of rank 0.
+std::unique_ptr<ExportFolder> export_folder(const RunOptions& options) {
+  if (!options.exported) return nullptr;
+  Rendezvous* const rendezvous = options.rendezvous.get();
+  std::unique_ptr<ExportFolder> folder;
+  if (rendezvous == nullptr || rendezvous->rank() == 0)
+    folder = std::make_unique<ExportFolder>(options.exported->folder);
+  return folder;
 }
 
 std::unique_ptr<Saver> make_saver(const Job& job, const RunOptions& options,
@@ -391,6 +404,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   RunResult result;
   result.choices = backends.choices;
   const std::unique_ptr<FolderLock> lock = lock_folder(options);
+  const std::unique_ptr<ExportFolder> written = export_folder(options);
   result.memory = make_memory(job, options, ranks, device);
   if (uses_nvme(job)) result.storage = prepare_storage(options.storage, result.memory);
   result.begin = begin_states(job, options, result.memory);
@@ -434,12 +448,15 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
     saver->finish();
     result.saves = saver->report();
   }
+  result.interrupted = state.gate.was_interrupted();
+  if (options.exported && !result.interrupted)
+    result.exported = write_weights(job, *options.exported, result.memory, written.get(),
+                                    options.rendezvous.get());
   for (RankMemory& m : result.memory)
     if (m.file() != nullptr) m.file()->remove_name();
   result.steps = state.log.results();
   result.has_losses = std::any_of(result.memory.begin(), result.memory.end(),
                                   [&](auto& m) { return m.rank() == reporting_rank(job); });
-  result.interrupted = state.gate.was_interrupted();
   result.mean_step = collect_mean_step(state);
   if (options.record_timeline) {
     result.timeline = collect_timeline(state);

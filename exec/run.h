@@ -22,6 +22,7 @@
 
 #include "exec/backend.h"
 #include "exec/checkpoint/checkpoint.h"
+#include "exec/checkpoint/weight_writer.h"
 #include "exec/data_source.h"
 #include "exec/device.h"
 #include "exec/kernel_choice.h"
@@ -30,6 +31,7 @@
 #include "exec/schedule/step_result.h"
 #include "planner/core/units.h"
 #include "planner/program/job/job.h"
+#include "planner/program/job/model_files.h"
 #include "planner/program/timeline/timeline.h"
 #include "planner/program/train_config.h"
 
@@ -83,6 +85,11 @@ struct RunOptions {
   std::function<void(const NodeEvent&)> observer;
   SaveOptions save;
   ResumeOptions resume;
+  // What a run begins with that goes on from no checkpoint; null: with initial values that are
+  // drawn. Has each tensor of the job.
+  std::shared_ptr<const ModelFiles> weights;
+  // Where the parameters are written when all steps are done; null: nowhere.
+  std::shared_ptr<const ModelFiles> exported;
   // Called once, before the first step: where the run begins.
   std::function<void(const ResumePoint&)> resumed;
   // What goes wrong without ending the run, a line each, from any thread; empty: nobody is told.
@@ -103,6 +110,7 @@ struct RunResult {
   std::optional<StorageReport> storage;  // of a job with states on NVMe
   ResumePoint begin;
   std::optional<SaveReport> saves;  // where states are saved
+  std::optional<ExportReport> exported;
 };
 
 // Throws Error: kBadInput for a job, data or option that cannot be run, kDevice when memory or

@@ -22,12 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t kOwnerFolder = 0700;
 constexpr std::string_view kPrefix = "step-", kHidden = ".step-", kPartial = ".partial";
-
-[[noreturn]] void fail(const std::string& path, const char* what, int error) {
-  throw Error(ExitCode::kDevice, fmt::format("{}: {}: {}", path, what, strerror(error)));
-}
 
 std::string partial_name(std::int64_t step) {
   return fmt::format(".{}{}", checkpoint_name(step), kPartial);
@@ -35,30 +30,21 @@ std::string partial_name(std::int64_t step) {
 
 void make_folder(const std::string& path) {
   if (::mkdir(path.c_str(), kOwnerFolder) != 0 && errno != EEXIST)
-    fail(path, "cannot be made", errno);
-}
-
-// What a folder names is on the drive after it.
-void sync_folder(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) fail(path, "cannot be opened", errno);
-  const int error = ::fsync(descriptor) == 0 ? 0 : errno;
-  ::close(descriptor);
-  if (error != 0 && error != EINVAL) fail(path, "cannot be flushed", error);  // EINVAL: no need
+    fail_file(path, "cannot be made", errno);
 }
 
 void rename(const std::string& from, const std::string& to) {
-  if (std::rename(from.c_str(), to.c_str()) != 0) fail(to, "cannot get its name", errno);
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail_file(to, "cannot get its name", errno);
 }
 
 void write_all(int descriptor, const std::string& path, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(path, "cannot be written", errno);
+    if (written < 0) fail_file(path, "cannot be written", errno);
     text.remove_prefix(static_cast<std::size_t>(written));
   }
-  if (::fsync(descriptor) != 0) fail(path, "cannot be flushed", errno);
+  if (::fsync(descriptor) != 0) fail_file(path, "cannot be flushed", errno);
 }
 
 void remove_leftovers(const std::string& folder) {
@@ -70,6 +56,10 @@ void remove_leftovers(const std::string& folder) {
 }
 
 }  // namespace
+
+void fail_file(const std::string& path, const char* what, int error) {
+  throw Error(ExitCode::kDevice, fmt::format("{}: {}: {}", path, what, strerror(error)));
+}
 
 std::string path_in(const std::string& folder, const std::string& name) {
   return (fs::path(folder) / name).string();
@@ -104,11 +94,11 @@ FolderLock::FolderLock(const std::string& folder) {
   make_folder(folder);
   const std::string path = path_in(folder, ".lock");
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly);
-  if (descriptor_ < 0) fail(path, "cannot be opened", errno);
+  if (descriptor_ < 0) fail_file(path, "cannot be opened", errno);
   if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     ::close(descriptor_);
-    if (error != EWOULDBLOCK) fail(path, "cannot be locked", error);
+    if (error != EWOULDBLOCK) fail_file(path, "cannot be locked", error);
     throw_bad_input(
         fmt::format("{}: another run saves there, expected a folder of its own for "
                     "each",
@@ -118,6 +108,15 @@ FolderLock::FolderLock(const std::string& folder) {
 }
 
 FolderLock::~FolderLock() { ::close(descriptor_); }
+
+void sync_folder(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_file(path, "cannot be opened", errno);
+  const int error = ::fsync(descriptor) == 0 ? 0 : errno;
+  ::close(descriptor);
+  if (error != 0 && error != EINVAL)
+    fail_file(path, "cannot be flushed", error);  // EINVAL: no need
+}
 
 std::string partial_folder(const std::string& folder, std::int64_t step) {
   std::string path = path_in(folder, partial_name(step));
@@ -130,7 +129,7 @@ void write_durably(const std::string& folder, const std::string& name, const std
   ::unlink(hidden.c_str());
   const int descriptor =
       ::open(hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly);
-  if (descriptor < 0) fail(path, "cannot be created", errno);
+  if (descriptor < 0) fail_file(path, "cannot be created", errno);
   try {
     write_all(descriptor, path, text);
   } catch (...) {

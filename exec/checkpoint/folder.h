@@ -3,12 +3,19 @@
 // removes. The run that saves here holds a lock on the file .lock.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace zplan::exec {
+
+inline constexpr mode_t kOwnerFolder = 0700;  // of all folders that hold what a run trains
+
+// Error(kDevice): "PATH: cannot be made: No space left on device".
+[[noreturn]] void fail_file(const std::string& path, const char* what, int error);
 
 std::string path_in(const std::string& folder, const std::string& name);
 
@@ -33,6 +40,8 @@ class FolderLock {
 
 // The folder of a checkpoint that is being written; made by whichever process comes first.
 std::string partial_folder(const std::string& folder, std::int64_t step);
+// What a folder names is on the drive when this returns. Throws Error(kDevice).
+void sync_folder(const std::string& path);
 // A small file that appears whole or not at all, and is on the drive when this returns.
 void write_durably(const std::string& folder, const std::string& name, const std::string& text);
 // Gives a checkpoint whose files are all written its name. One of the same step that was there is

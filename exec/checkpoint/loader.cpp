@@ -86,8 +86,8 @@ bool Checkpoint::is_of(const Job& job) const {
   return header_.world == job.world() && header_.fingerprint == fingerprint(job);
 }
 
-const std::vector<Checkpoint::Source>& Checkpoint::sources(const std::string& tensor,
-                                                           State state) const {
+const std::vector<StateSource::Source>& Checkpoint::sources(const std::string& tensor,
+                                                            State state) const {
   static const std::vector<Source> kNone;
   const auto found = sources_.find({tensor, state});
   return found == sources_.end() ? kNone : found->second;
@@ -99,7 +99,7 @@ const SavedPiece& Checkpoint::piece(const Source& at) const {
 
 const std::byte* Checkpoint::bytes(const Source& at) { return files_[at.file].piece(at.piece); }
 
-Checkpoint::Source Checkpoint::scales_of(const Source& codes) const {
+StateSource::Source Checkpoint::scales_of(const Source& codes) const {
   const SavedPiece& own = piece(codes);
   const auto state = static_cast<State>(static_cast<int>(own.state) + kScalesAfterCodes);
   for (const Source& at : sources(own.tensors[codes.tensor].name, state)) {

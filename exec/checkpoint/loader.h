@@ -19,6 +19,7 @@
 
 #include "exec/checkpoint/checkpoint.h"
 #include "exec/checkpoint/saved_file.h"
+#include "exec/checkpoint/state_source.h"
 #include "exec/memory/slab.h"
 
 namespace zplan::exec {
@@ -27,11 +28,11 @@ class Rendezvous;
 
 // A finished checkpoint. Its functions throw Error(kBadInput), one line naming the file that is
 // missing or damaged, or the tensor that it does not have.
-class Checkpoint {
+class Checkpoint final : public StateSource {
  public:
   explicit Checkpoint(std::string path);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const override { return path_; }
   const Header& header() const { return header_; }
 
   // Whether it was written by the same Job.
@@ -39,16 +40,10 @@ class Checkpoint {
   // All states of the ranks, and what they carry over. Returns in words what could not be kept.
   std::vector<std::string> load(const Job& job, std::vector<RankMemory>& memory);
 
-  // A piece that has a part of a tensor.
-  struct Source {
-    std::size_t file, piece, tensor;
-  };
-  // Empty: the tensor does not have the state.
-  const std::vector<Source>& sources(const std::string& tensor, State state) const;
-  const SavedPiece& piece(const Source& at) const;
-  const std::byte* bytes(const Source& at);
-  // The scales of a piece of 8-bit codes.
-  Source scales_of(const Source& codes) const;
+  const std::vector<Source>& sources(const std::string& tensor, State state) const override;
+  const SavedPiece& piece(const Source& at) const override;
+  const std::byte* bytes(const Source& at) override;
+  Source scales_of(const Source& codes) const override;
 
  private:
   void load_carried(const Job& job, std::vector<RankMemory>& memory);

@@ -1,14 +1,10 @@
 #include "exec/checkpoint/saved_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "exec/checkpoint/checksum.h"
 #include "exec/checkpoint/folder.h"
@@ -17,28 +13,6 @@
 
 namespace zplan::exec {
 namespace {
-
-// Null when there is nothing in it.
-const std::byte* map_file(const std::string& path, Bytes expected) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor < 0)
-    throw_bad_input(fmt::format("{}: cannot be opened: {}", path, strerror(errno)));
-  struct stat info {};
-  const bool is_known = fstat(descriptor, &info) == 0;
-  void* address = nullptr;
-  int error = is_known ? 0 : errno;
-  if (is_known && info.st_size >= expected.value && expected.value > 0) {
-    address = mmap(nullptr, static_cast<std::size_t>(expected.value), PROT_READ, MAP_PRIVATE,
-                   descriptor, 0);
-    if (address == MAP_FAILED) error = errno;
-  }
-  ::close(descriptor);
-  if (error != 0) throw_bad_input(fmt::format("{}: cannot be read: {}", path, strerror(error)));
-  if (info.st_size < expected.value)
-    throw_bad_input(
-        fmt::format("{}: cut short: {} bytes, expected {}", path, info.st_size, expected.value));
-  return static_cast<const std::byte*>(address);
-}
 
 // Pieces lie within the file.
 void check_places(const RankIndex& index, const std::string& path) {
@@ -70,19 +44,8 @@ SavedFile::SavedFile(const std::string& checkpoint, std::int32_t rank, std::int6
                                 index_path, index_.rank, index_.step, rank, step));
   check_places(index_, index_path);
   is_checked_.resize(index_.pieces.size() + index_.carried.size());
-  data_ = map_file(path_, index_.bytes);
+  bytes_.emplace(path_, index_.bytes);
 }
-
-SavedFile::~SavedFile() {
-  if (data_ != nullptr)
-    munmap(const_cast<std::byte*>(data_), static_cast<std::size_t>(index_.bytes.value));
-}
-
-SavedFile::SavedFile(SavedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      index_(std::move(other.index_)),
-      data_(std::exchange(other.data_, nullptr)),
-      is_checked_(std::move(other.is_checked_)) {}
 
 const std::byte* SavedFile::piece(std::size_t number) {
   const SavedPiece& piece = index_.pieces[number];
@@ -97,7 +60,7 @@ const std::byte* SavedFile::carried(std::size_t number) {
 
 const std::byte* SavedFile::checked(const SavedBytes& at, std::size_t place,
                                     const std::string& what) {
-  const std::byte* const data = data_ + at.offset;
+  const std::byte* const data = bytes_->data() + at.offset;
   if (is_checked_[place]) return data;
   if (checksum({data, static_cast<std::size_t>(at.bytes)}) != at.sum)
     throw_bad_input(fmt::format("{}: damaged: bytes {} to {}, {}", path_, at.offset,

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "exec/checkpoint/format.h"
+#include "exec/checkpoint/mapped_file.h"
 
 namespace zplan::exec {
 
@@ -14,9 +16,6 @@ class SavedFile {
  public:
   // Throws Error(kBadInput), one line naming the file: missing, cut short, damaged.
   SavedFile(const std::string& checkpoint, std::int32_t rank, std::int64_t step);
-  ~SavedFile();
-  SavedFile(SavedFile&& other) noexcept;
-  SavedFile& operator=(SavedFile&&) = delete;
 
   const RankIndex& index() const { return index_; }
   // Throw Error(kBadInput) naming what is damaged.
@@ -28,7 +27,7 @@ class SavedFile {
 
   std::string path_;
   RankIndex index_;
-  const std::byte* data_ = nullptr;
+  std::optional<MappedFile> bytes_;
   std::vector<bool> is_checked_;  // pieces, then what is carried
 };
 

@@ -46,11 +46,20 @@ class LayoutMaker {
     const std::vector<Buffer>& buffers = memory_.rank_class().program.buffers;
     for (const BufferId id : carried_buffers(memory_.rank_class()))
       layout_.index.carried.push_back({place(id, 0, buffers[id].size()), buffers[id].name});
+    return finished();
+  }
+
+  RankLayout make_weights() {
+    for (const UnitHome& home : memory_.rank_class().homes) add(home, weight_state(home));
+    return finished();
+  }
+
+ private:
+  RankLayout finished() {
     layout_.index.bytes = {next_};
     return std::move(layout_);
   }
 
- private:
   void add(const UnitHome& home, State state) {
     const Unit& unit = job_.units[home.unit];
     const StateHome* const at = state_home(home, state);
@@ -122,6 +131,14 @@ std::vector<Tensor> saved_tensors(const Unit& unit, const StatePiece& piece) {
 
 RankLayout saved_layout(const Job& job, const RankMemory& memory) {
   return LayoutMaker(job, memory).make();
+}
+
+RankLayout weight_layout(const Job& job, const RankMemory& memory) {
+  return LayoutMaker(job, memory).make_weights();
+}
+
+State weight_state(const UnitHome& home) {
+  return home.master.buffer == home.param.buffer ? State::kParam : State::kMaster;
 }
 
 std::optional<SavedLossScale> read_loss_scale(const RankMemory& memory) {

@@ -27,6 +27,9 @@ struct RankLayout {
   std::vector<PieceSource> sources;
 };
 RankLayout saved_layout(const Job& job, const RankMemory& memory);
+// The same of parameters alone: their masters, where they have some.
+RankLayout weight_layout(const Job& job, const RankMemory& memory);
+State weight_state(const UnitHome& home);
 
 // The tensors of which a piece is the one that is saved, with the layer in their names: it has
 // elements of them, and no piece before it has them whole.

@@ -91,18 +91,18 @@ void StateFiller::fill_piece(const UnitHome& home, State state, const StatePiece
   }
   std::fill_n(data, piece.bytes().value, std::byte{0});
   const std::int64_t size = size_of(piece.dtype).value;
-  const auto copy = [&](const Checkpoint::Source& at, std::int64_t from, std::int64_t to,
+  const auto copy = [&](const StateSource::Source& at, std::int64_t from, std::int64_t to,
                         std::int64_t n) {
-    const SavedPiece& saved = checkpoint_.piece(at);
-    const std::byte* const bytes = checkpoint_.bytes(at);
+    const SavedPiece& saved = source_.piece(at);
+    const std::byte* const bytes = source_.bytes(at);
     if (saved.dtype != DType::kU8) {
       convert(data + to * size, piece.dtype, bytes + from * size_of(saved.dtype).value, saved.dtype,
               n);
       return;
     }
-    const Checkpoint::Source scales = checkpoint_.scales_of(at);
-    const SavedPiece& of_scales = checkpoint_.piece(scales);
-    const std::byte* const scale_bytes = checkpoint_.bytes(scales);
+    const StateSource::Source scales = source_.scales_of(at);
+    const SavedPiece& of_scales = source_.piece(scales);
+    const std::byte* const scale_bytes = source_.bytes(scales);
     with_float_type(piece.dtype, [&](auto type) {
       auto* const out = reinterpret_cast<decltype(type)*>(data) + to;
       for (std::int64_t i = 0; i < n; ++i) {
@@ -160,22 +160,21 @@ void StateFiller::for_sources(const UnitHome& home, State state, const StatePiec
       continue;
     }
     std::int64_t found = 0;
-    for (const Checkpoint::Source& at :
-         checkpoint_.sources(tensor.name, source_state(tensor.name, state, piece.dtype))) {
-      const SavedPiece& saved = checkpoint_.piece(at);
+    for (const StateSource::Source& at :
+         source_.sources(tensor.name, source_state(tensor.name, state, piece.dtype))) {
+      const SavedPiece& saved = source_.piece(at);
       const Tensor& other = saved.tensors[at.tensor];
       if (other.shape != tensor.shape)
-        throw_bad_input(fmt::format("{}: {} is [{}], expected [{}]: another model",
-                                    checkpoint_.path(), tensor.name, words(other.shape),
-                                    words(tensor.shape)));
+        throw_bad_input(fmt::format("{}: {} is [{}], expected [{}]: another model", source_.path(),
+                                    tensor.name, words(other.shape), words(tensor.shape)));
       const std::vector<PieceRun> from =
           piece_runs(other, saved.piece, saved.pieces, saved.first, saved.elements);
       found += for_common_runs(
           from, to, [&](std::int64_t a, std::int64_t b, std::int64_t n) { use(at, a, b, n); });
     }
     if (found != count_elements(to))
-      throw_bad_input(fmt::format("{}: has {} of {} elements of {} of {}", checkpoint_.path(),
-                                  found, count_elements(to), name(state), tensor.name));
+      throw_bad_input(fmt::format("{}: has {} of {} elements of {} of {}", source_.path(), found,
+                                  count_elements(to), name(state), tensor.name));
   }
 }
 
@@ -183,11 +182,11 @@ void StateFiller::for_sources(const UnitHome& home, State state, const StatePiec
 // master.
 State StateFiller::source_state(const std::string& tensor, State state, DType dtype) const {
   if (is_moment(state)) return state;
-  const auto& masters = checkpoint_.sources(tensor, State::kMaster);
-  const auto& params = checkpoint_.sources(tensor, State::kParam);
+  const auto& masters = source_.sources(tensor, State::kMaster);
+  const auto& params = source_.sources(tensor, State::kParam);
   if (masters.empty()) return State::kParam;
   const bool is_param =
-      state == State::kParam && !params.empty() && checkpoint_.piece(params.front()).dtype == dtype;
+      state == State::kParam && !params.empty() && source_.piece(params.front()).dtype == dtype;
   return is_param ? State::kParam : State::kMaster;
 }
 
@@ -196,15 +195,15 @@ bool StateFiller::has_moments(const UnitHome& home, const std::string& tensor) c
   constexpr std::size_t kMostMoments = 2;
   std::size_t saved = 0;
   for (const State state : {State::kMoment1, State::kMoment2})
-    if (!checkpoint_.sources(tensor, state).empty()) ++saved;
+    if (!source_.sources(tensor, state).empty()) ++saved;
   return saved == std::min(home.moments.size(), kMostMoments);
 }
 
 const std::byte* StateFiller::same_piece(const Unit& unit, State state, const StatePiece& piece) {
   const std::vector<Tensor> tensors = saved_tensors(unit, piece);
   if (tensors.empty()) return nullptr;
-  for (const Checkpoint::Source& at : checkpoint_.sources(tensors.front().name, state))
-    if (is_same(checkpoint_.piece(at), piece, tensors)) return checkpoint_.bytes(at);
+  for (const StateSource::Source& at : source_.sources(tensors.front().name, state))
+    if (is_same(source_.piece(at), piece, tensors)) return source_.bytes(at);
   return nullptr;
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/checkpoint/loader.h"
 #include "exec/checkpoint/piece_runs.h"
+#include "exec/checkpoint/state_source.h"
 #include "exec/memory/state_access.h"
 #include "planner/program/job/job.h"
 
@@ -30,7 +30,7 @@ void store_bytes(const RankMemory& memory, BufferId buffer, std::int64_t slot, B
 
 class StateFiller {
  public:
-  StateFiller(Checkpoint& checkpoint, const Job& job) : checkpoint_(checkpoint), job_(job) {}
+  StateFiller(StateSource& source, const Job& job) : source_(source), job_(job) {}
 
   void fill(RankMemory& memory);
   // Tensors whose moments are zero for want of others.
@@ -52,7 +52,7 @@ class StateFiller {
   // The piece of the checkpoint that is this one, to the byte; null when there is none.
   const std::byte* same_piece(const Unit& unit, State state, const StatePiece& piece);
 
-  Checkpoint& checkpoint_;
+  StateSource& source_;
   const Job& job_;
   std::set<std::string> without_;
 };

@@ -19,14 +19,17 @@
 namespace zplan::exec {
 namespace {
 
-constexpr Effort kFull{0.05, 5}, kShort{0.002, 3};
+constexpr Effort kCoreFull{0.05, 5}, kCoreShort{0.002, 3};
 constexpr std::int64_t kMoves[] = {1 << 12, 1 << 16, 1 << 20, 1 << 22, 1 << 24, 1 << 26};
 constexpr std::int64_t kMostQuick = 1 << 20;  // bytes
 
 class CoreCalibrator {
  public:
   CoreCalibrator(Device& device, const KernelSet& set, const CoreOptions& options)
-      : device_(&device), set_(&set), options_(&options), effort_(options.quick ? kShort : kFull) {
+      : device_(&device),
+        set_(&set),
+        options_(&options),
+        effort_(options.quick ? kCoreShort : kCoreFull) {
     found_.cores = options.cores;
     for (const std::int64_t bytes : kMoves)
       if (!options.quick || bytes <= kMostQuick) sizes_.push_back(bytes);

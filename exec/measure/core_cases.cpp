@@ -12,13 +12,13 @@ namespace {
 using Sizes = std::map<std::string, std::int64_t>;
 
 // y[T, n] = x[T, k] w[k, n] of layers: hidden size to itself, to the MLP and back.
-struct Layer {
+struct CoreLayer {
   std::int64_t k, n;
 };
-constexpr Layer kLayers[] = {{256, 256}, {256, 1024}, {1024, 256}, {512, 1536},
-                             {768, 768}, {768, 3072}, {3072, 768}, {1024, 4096}};
+constexpr CoreLayer kCoreLayers[] = {{256, 256}, {256, 1024}, {1024, 256}, {512, 1536},
+                                     {768, 768}, {768, 3072}, {3072, 768}, {1024, 4096}};
 constexpr std::int64_t kTokens[] = {32, 128, 512, 1024};
-constexpr Layer kHeads[] = {{256, 4096}, {256, 16384}, {768, 16384}, {768, 50304}};
+constexpr CoreLayer kCoreHeads[] = {{256, 4096}, {256, 16384}, {768, 16384}, {768, 50304}};
 constexpr std::int64_t kHeadTokens[] = {32, 128, 512};
 constexpr std::int64_t kMostFlop = std::int64_t{1} << 35;  // [assumed] half a second of one core
 
@@ -198,7 +198,7 @@ class Cases {
   void products(int threads) {
     for (const std::int64_t t : kTokens) {
       if (quick_ && t != 32) continue;
-      for (const Layer& layer : kLayers) {
+      for (const CoreLayer& layer : kCoreLayers) {
         if (quick_ && layer.k > 256) continue;
         for (const KernelId kernel : kLayerProducts)
           product(kernel, threads, {{"T", t}, {"k", layer.k}, {"n", layer.n}});
@@ -206,7 +206,7 @@ class Cases {
     }
     for (const std::int64_t t : kHeadTokens) {
       if (quick_ && t != 32) continue;
-      for (const Layer& head : kHeads) {
+      for (const CoreLayer& head : kCoreHeads) {
         if (quick_ && head.n > 4096) continue;
         for (const KernelId kernel : kHeadProducts)
           product(kernel, threads, {{"T", t}, {"h", head.k}, {"Vp", head.n}});

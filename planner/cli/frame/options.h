@@ -148,6 +148,8 @@ struct RunCommand {
   bool resume = false;          // from the newest of `save`
   std::string resume_from;      // a folder of checkpoints, or one
   std::string log;              // a JSON line per step; empty: none
+  std::string weights;          // folder of transformers that training begins with; empty: none
+  std::string export_to;        // one that is written at the end; empty: none
 };
 
 struct CompareCommand {

@@ -19,6 +19,7 @@
 #include "planner/cli/run/run_report.h"
 #include "planner/cli/run/thread_waiting.h"
 #include "planner/cli/run/training.h"
+#include "planner/cli/run/weights.h"
 #include "planner/program/job/meetings.h"
 
 namespace zplan {
@@ -55,6 +56,8 @@ void keep_states(const RunCommand& command, const PlannedJob& planned, exec::Run
     if (!point.same_job)
       complain(fmt::format("the plan has changed since {} was saved: its states are cut anew",
                            point.path));
+    if (!command.weights.empty())
+      complain(fmt::format("--weights has no effect: training goes on from {}", point.path));
     if (command.seed && *command.seed != point.seed)
       complain(fmt::format("--seed has no effect: training goes on with that of {}, {}", point.path,
                            point.seed));
@@ -205,6 +208,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   StepFile log(has_losses(planned.job, options) ? command.log : "");
   exec::RunOptions kept = options;
   keep_states(command, planned, kept);
+  add_weights(command, planned, kept);
   const exec::RunResult result = run_shown(
       planned.job, data, kept, "training", [&](std::int64_t step, const exec::StepResult& done) {
         if (step + 1 == command.steps) at_end = exec::process_memory();
@@ -226,6 +230,8 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   report.choices = result.choices;
   report.begin = result.begin;
   report.saves = result.saves;
+  report.exported = result.exported;
+  if (kept.weights && report.begin.path.empty()) report.weights = command.weights;
   report.interrupted = result.interrupted;
   report.measured = median_step(result.steps);
   if (reference != nullptr && !report.interrupted) {

@@ -28,6 +28,15 @@ void check_checkpoints(const RunCommand& command) {
     throw_bad_input("--check: expected a training from its first step, not --resume");
 }
 
+void check_weights(const RunCommand& command) {
+  if (!command.weights.empty() && command.check)
+    throw_bad_input("--check: expected a training from values that are drawn, not --weights");
+  if (command.steps == 0 && command.export_to.empty())
+    throw_bad_input("--steps: expected at least 1, or --export DIR with 0");
+  if (command.steps == 0 && command.check)
+    throw_bad_input("--check: expected at least 1 of --steps, got 0");
+}
+
 }  // namespace
 
 Command parse_run(const std::vector<std::string>& arguments) {
@@ -40,10 +49,12 @@ Command parse_run(const std::vector<std::string>& arguments) {
       "  ./zplan run plan.json --steps 10 --check\n"
       "  ./zplan run plan.json --steps 100 --data book.txt --dtype f64\n"
       "  ./zplan run plan.json --steps 1000 --save kept --every 100 --keep 2 --resume\n"
+      "  ./zplan run plan.json --weights my-llama --export my-llama-trained\n"
       "  torchrun --nproc-per-node 8 --no-python ./zplan run plan.json\n"
       "  srun ./zplan run plan.json;  mpirun -n 8 ./zplan run plan.json\n");
   syntax.positional("PLAN.json", command.plan, "The plan; its kernel set says what it runs on");
-  syntax.integer("--steps", command.steps, 1, kMaxRunSteps, "Optimizer steps [10]");
+  syntax.integer("--steps", command.steps, 0, kMaxRunSteps,
+                 "Optimizer steps; 0: --export alone [10]");
   syntax.flag("--check", command.check, "Compare with a run of one rank with nothing offloaded");
   syntax.text("--data", command.data, "FILE",
               "What to train on: tokens of llm.c (.bin), or a token per byte [a sample]");
@@ -75,6 +86,10 @@ Command parse_run(const std::vector<std::string>& arguments) {
               "Go on from the newest good one, to --steps in all; without one, begin");
   syntax.text("--resume-from", command.resume_from, "DIR",
               "The same from other checkpoints, or from one: DIR/step-000020");
+  syntax.text("--weights", command.weights, "DIR",
+              "Begin with these: config.json and model.safetensors of Hugging Face");
+  syntax.text("--export", command.export_to, "DIR",
+              "Write such a folder when all steps are done, in the type of the master weights");
   syntax.text("--log", command.log, "FILE", "Write a line of JSON for each step");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Train with a plan that does not fit its hardware, too");
@@ -87,7 +102,10 @@ Command parse_run(const std::vector<std::string>& arguments) {
   syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
   Command read = read_with_plan(syntax, arguments, command, "run");
-  if (const auto* run = std::get_if<RunCommand>(&read)) check_checkpoints(*run);
+  if (const auto* run = std::get_if<RunCommand>(&read)) {
+    check_checkpoints(*run);
+    check_weights(*run);
+  }
   return read;
 }
 

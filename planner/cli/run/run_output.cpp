@@ -84,6 +84,16 @@ Sheet saves_sheet(const exec::SaveReport& saves) {
   return out;
 }
 
+Sheet export_sheet(const exec::ExportReport& exported) {
+  Sheet out{{"folder", exported.folder},
+            {"files", exported.files},
+            {"bytes", exported.bytes},
+            {"time_s", exported.time}};
+  out.say("Exported: weights in {}, {bytes}, to {folder} in {time_s}",
+          {count_of(exported.files, "file")}, 2);
+  return out;
+}
+
 std::string times_text(const Sheet& run, const RunReport& report, const std::string& hardware) {
   Sheet out;
   const char* median = report.steps.size() > 1 ? "median without the first" : "median";
@@ -179,6 +189,8 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
              {"kernels", kernels_table(report.choices)},
              {"nvme", report.storage ? storage_sheet(*report.storage) : Value()},
              {"checkpoints", report.saves ? saves_sheet(*report.saves) : Value()},
+             {"weights", report.weights.empty() ? Value(nullptr, "-") : Value(report.weights)},
+             {"exported", report.exported ? export_sheet(*report.exported) : Value()},
              {"measured_step_s", report.measured},
              {"predicted_step_s", report.predicted},
              {"split", report.split ? split_sheet(*report.split) : Value()},
@@ -188,6 +200,7 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
   for (const std::string& line : plan_lines(plan, planned.model)) out.say("{}", {line}, 2);
   if (!report.begin.path.empty())
     out.say("Goes on after step {} of {}", {grouped(report.begin.step), report.begin.path}, 2);
+  if (!report.weights.empty()) out.say("Begins with the weights in {weights}", {}, 2);
   out.show({"nvme"});
   out.print("\n");
   out.show({"steps"});
@@ -196,7 +209,7 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
             {count_of(report.last_step(), "step"), grouped(report.steps_wanted)});
   if (!report.choices.empty()) out.show({"kernels"});
   out.show({"check"});
-  out.show({"checkpoints"});
+  out.show({"checkpoints", "exported"});
   if (report.measured) out.print(times_text(out, report, plan.hardware));
   out.show({"split", "memory"});
   out.say("Fingerprint {fingerprint}");

@@ -40,6 +40,8 @@ struct RunReport {
   std::vector<CheckRow> check;
   exec::ResumePoint begin;
   std::optional<exec::SaveReport> saves;
+  std::string weights;  // that training began with; empty: none
+  std::optional<exec::ExportReport> exported;
 
   // Of the training, that is done.
   std::int64_t last_step() const { return begin.step + static_cast<std::int64_t>(steps.size()); }

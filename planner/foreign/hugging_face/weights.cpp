@@ -164,6 +164,23 @@ StoredWeights index_alone(const Index& index) {
   return out;
 }
 
+StoredFile read_file(const fs::path& folder, const std::string& name) {
+  const std::string path = (folder / name).string();
+  StoredFile file{.name = name, .tensors = read_safetensors(path)};
+  std::error_code ignored;
+  file.bytes = static_cast<std::int64_t>(fs::file_size(path, ignored));
+  return file;
+}
+
+std::vector<StoredFile> read_files(const fs::path& folder, const Index& index) {
+  std::vector<StoredFile> files;
+  for (const auto& [name, names] : index.names_of) {
+    files.push_back(read_file(folder, name));
+    check_shard(files.back().tensors, names, (folder / name).string());
+  }
+  return files;
+}
+
 StoredWeights read_shards(const fs::path& folder, const ModelConfig& model) {
   const Index index = read_index((folder / kIndex).string());
   std::error_code ignored;
@@ -171,12 +188,8 @@ StoredWeights read_shards(const fs::path& folder, const ModelConfig& model) {
   if (std::none_of(index.names_of.begin(), index.names_of.end(), is_here))
     return index_alone(index);
   std::vector<StoredTensor> all;
-  for (const auto& [file, names] : index.names_of) {
-    const std::string path = (folder / file).string();
-    std::vector<StoredTensor> tensors = read_safetensors(path);
-    check_shard(tensors, names, path);
-    all.insert(all.end(), tensors.begin(), tensors.end());
-  }
+  for (const StoredFile& file : read_files(folder, index))
+    all.insert(all.end(), file.tensors.begin(), file.tensors.end());
   StoredWeights out = compare(all, model);
   out.files = std::ssize(index.names_of);
   if (index.total_bytes > 0 && index.total_bytes != out.bytes)
@@ -186,6 +199,19 @@ StoredWeights read_shards(const fs::path& folder, const ModelConfig& model) {
 }
 
 }  // namespace
+
+bool is_apart(const StoredTensor& tensor, const ModelConfig& model) {
+  return is_apart(tensor, name_of(tensor.name), model);
+}
+
+std::vector<StoredFile> stored_files(const std::string& folder) {
+  std::error_code ignored;
+  const fs::path place(folder);
+  if (fs::exists(place / kIndex, ignored))
+    return read_files(place, read_index((place / kIndex).string()));
+  if (!fs::exists(place / kOne, ignored)) return {};
+  return {read_file(place, std::string(kOne))};
+}
 
 std::optional<StoredWeights> read_weights(const std::string& folder, const ModelConfig& model) {
   std::error_code ignored;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "models/model_config.h"
+#include "planner/foreign/hugging_face/safetensors.h"
 
 namespace zplan {
 
@@ -29,5 +30,20 @@ struct StoredWeights {
 // Nothing where neither file is in the folder. Of an index some shards must not be missing. Throws
 // Error, one line, on files that are broken or do not go together.
 std::optional<StoredWeights> read_weights(const std::string& folder, const ModelConfig& model);
+
+// A file of weights, which its tensors fill up to its end.
+struct StoredFile {
+  std::string name;  // within the folder
+  std::int64_t bytes = 0;
+  std::vector<StoredTensor> tensors;  // in the order of their data
+  // Where those begin.
+  std::int64_t start() const { return bytes - (tensors.empty() ? 0 : tensors.back().end); }
+};
+
+// All files with weights of a folder, none of which must be missing; empty: it has none. Each
+// tensor is in one of them. Throws Error as above.
+std::vector<StoredFile> stored_files(const std::string& folder);
+// Whether a tensor is no parameter of the model.
+bool is_apart(const StoredTensor& tensor, const ModelConfig& model);
 
 }  // namespace zplan
