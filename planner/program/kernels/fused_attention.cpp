@@ -11,7 +11,7 @@ constexpr Bytes kLittle{272 << 20};
 // What plans take beside the arrays of the formula [assumed].
 constexpr Bytes kBeside{1 << 20};
 
-constexpr int kAmpere = 80, kHopper = 90;
+constexpr int kAmpere = 80, kHopper = 90, kBlackwell = 100;
 
 // Of which cuDNN has kernels at all.
 bool has_some(const KernelSet& set) {
@@ -23,8 +23,11 @@ bool has_some(const KernelSet& set) {
 
 bool has_tensor_cores(const KernelSet& set, std::int64_t head_size) {
   constexpr std::int64_t kAligned = 8, kLargest = 128, kLargestOfHopper = 256;
-  return has_some(set) && head_size % kAligned == 0 &&
-         head_size <= (set.capability >= kHopper ? kLargestOfHopper : kLargest);
+  constexpr std::int64_t kLatent = 192;  // keys of latent attention, whose values have 128
+  if (!has_some(set) || head_size % kAligned != 0) return false;
+  if (head_size <= kLargest) return true;
+  if (set.capability >= kBlackwell) return head_size == kLatent || head_size == kLargestOfHopper;
+  return set.capability >= kHopper && head_size <= kLargestOfHopper;
 }
 
 bool misses_tensor_cores(const KernelSet& set, std::int64_t head_size) {

@@ -1,6 +1,6 @@
 // What the fused attention kernels of a set for CUDA take and need: those of cuDNN, which has no
-// kernel for every head. The figures are of cuDNN 9.19, asked for its plans of 48 shapes on H100
-// and A100 (tests/unit/planner/program/kernels/fused_attention_test.cpp).
+// kernel for every head. The figures are what cuDNN 9.19 and 9.28 answered when asked for plans on
+// H100, A100 and B200 (tests/crosscheck/cudnn); later devices are assumed to be like B200.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct FusedAttention {
   std::int64_t batch, sequence, heads, kv_heads, head_size;
 };
 
-// Whether there is a tensor-core kernel for heads of this size; else one of the executor's own
-// runs, on the cores for vectors.
+// Whether there is a tensor-core kernel for the backward pass of heads of this size; else one of
+// the executor's own runs, on the cores for vectors.
 bool has_tensor_cores(const KernelSet& set, std::int64_t head_size);
 
 // Whether the set is of devices for which others have one.

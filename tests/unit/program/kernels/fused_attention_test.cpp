@@ -52,6 +52,11 @@ TEST(FusedAttention, HeadsThatCudnnRefusesAreKnown) {
   EXPECT_TRUE(has_tensor_cores(hopper, 160));
   EXPECT_FALSE(has_tensor_cores(ampere, 160));
   EXPECT_FALSE(has_tensor_cores(hopper, 100));
+  const KernelSet& blackwell = find_kernel_set("cuda.sm100.bf16");
+  for (const std::int64_t size : {64, 128, 192, 256})
+    EXPECT_TRUE(has_tensor_cores(blackwell, size));
+  for (const std::int64_t size : {136, 160, 208, 240})
+    EXPECT_FALSE(has_tensor_cores(blackwell, size));
   EXPECT_TRUE(misses_tensor_cores(hopper, 100));
   EXPECT_FALSE(misses_tensor_cores(hopper, 96));
   for (const char* other :
