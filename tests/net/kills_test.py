@@ -1,6 +1,7 @@
 """Processes that are killed, stopped or told to end at moments drawn by seed: the others end in
-time, and say who was lost and what they were doing. ZPLAN_KILLS sets how many [10],
-ZPLAN_KILLS_SEED which.
+time, and say who was lost and what they were doing; and where states are saved at every step, or
+read again, whoever goes on ends with the bits of a training that nothing disturbed. ZPLAN_KILLS
+sets how many [10], of the second kind a quarter besides, ZPLAN_KILLS_SEED which.
 """
 
 import os
@@ -75,6 +76,63 @@ class Kills(Processes):
         if in_steps:
             self.assertIn(f"rank {victim} is lost: ", line)
             self.assertRegex(line, r"was in step \d+, .* waiting for rank|waiting for nobody")
+
+
+class KillsOfSavedTrainings(Processes):
+    STEPS = 60
+
+    def setUp(self):
+        super().setUp()
+        self.undisturbed = {}
+
+    def test_who_goes_on_ends_with_the_bits_of_an_undisturbed_training(self):
+        for number in range((KILLS + 3) // 4):
+            drawn = random.Random(f"saved {SEED}/{number}")
+            job, sent = drawn.choice(JOBS), SIGNALS[number % len(SIGNALS)]
+            loads = drawn.random() < 0.5
+            with self.subTest(number=number, job=job[0], loads=loads, signal=sent.name):
+                self.kill_one(job, f"kept{number}", sent, loads, drawn)
+
+    def kill_one(self, job, folder, sent, loads, drawn):
+        name, world, pins, _ = job
+        self.tiny_plan(*pins)
+        if name not in self.undisturbed:
+            begin = time.monotonic()
+            self.assertEqual(self.train(job, "whole-" + name), [0] * world)
+            took = time.monotonic() - begin
+            self.undisturbed[name] = (took, self.states("whole-" + name, world))
+        took, states = self.undisturbed[name]
+        if loads:
+            self.assertEqual(self.train(job, folder, steps=self.STEPS // 2), [0] * world)
+        processes = self.begin(job, folder)
+        time.sleep(drawn.uniform(0.2, 1.0) * took * (0.5 if loads else 1))
+        victim = drawn.choice(processes)
+        victim.send_signal(sent)
+        for process in processes:
+            if process is not victim:
+                process.communicate(timeout=WAIT_S + SLACK_S)
+        victim.kill()
+        victim.communicate()
+        self.assertEqual(self.train(job, folder), [0] * world)
+        self.assertEqual(self.states(folder, world), states)
+
+    def begin(self, job, folder, steps=STEPS):
+        _, world, _, options = job
+        return self.start(world, "--steps", str(steps), "--save", folder, "--every", "1",
+                          "--keep", "2", "--resume", "--comm-timeout", str(WAIT_S), *options)
+
+    def train(self, job, folder, **more):
+        """Returns the exit codes."""
+        return [code for code, _, _ in self.ends(self.begin(job, folder, **more))]
+
+    def states(self, folder, world):
+        """Of all ranks after the last step: where each piece is, and its checksum."""
+        last = os.path.join(folder, f"step-{self.STEPS:06}")
+        texts = []
+        for rank in range(world):
+            with open(self.path(os.path.join(last, f"rank-{rank:05}.json")), encoding="utf-8") as f:
+                texts.append(f.read())
+        return texts
 
 
 if __name__ == "__main__":
