@@ -14,6 +14,7 @@ MADE = (
     ("plan", "--model", "tiny-gpt", "--cluster", "workstation", "--zero", "1", "-o", "other.json"),
     ("simulate", "plan.json", "--timeline", "sim.json"),
     ("run", "plan.json", "--steps", "2", "--timeline", "exec.json"),
+    ("run", "plan.json", "--steps", "0", "--export", "my-llama"),  # of another family
 )
 COPIED = {
     "my-model.json": "models/tiny-gpt.json",

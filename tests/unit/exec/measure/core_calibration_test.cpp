@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -86,12 +87,22 @@ TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
   }
 }
 
+// Others may use the cores meanwhile, but not every time.
 TEST(MeetingTimes, MoreBytesTakeLonger) {
   const MeetingTimes times({0.02, 5});
   constexpr std::int64_t kSmall = 1 << 12, kLarge = 1 << 24;
-  EXPECT_GT(times.transfer(kLarge), times.transfer(kSmall));
-  EXPECT_GT(times.collective(CollectiveKind::kAllReduce, 2, kLarge),
-            times.collective(CollectiveKind::kAllReduce, 2, kSmall));
+  constexpr int kTries = 5;
+  const auto expect_longer = [&](const auto& time) {
+    double small = time(kSmall), large = time(kLarge);
+    for (int i = 1; i < kTries; ++i) {
+      small = std::min(small, time(kSmall));
+      large = std::min(large, time(kLarge));
+    }
+    EXPECT_GT(large, 2 * small);
+  };
+  expect_longer([&](std::int64_t bytes) { return times.transfer(bytes); });
+  expect_longer(
+      [&](std::int64_t bytes) { return times.collective(CollectiveKind::kAllReduce, 2, bytes); });
 }
 
 }  // namespace
