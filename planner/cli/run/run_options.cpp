@@ -89,7 +89,7 @@ Command parse_run(const std::vector<std::string>& arguments) {
   syntax.text("--weights", command.weights, "DIR",
               "Begin with these: config.json and model.safetensors of Hugging Face");
   syntax.text("--export", command.export_to, "DIR",
-              "Write such a folder after the last step, in the type of the master weights");
+              "Write such a folder at the end, in the type of the master weights");
   syntax.text("--log", command.log, "FILE", "Write a line of JSON for each step");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Train with a plan that does not fit its hardware, too");
