@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "planner/core/error.h"
 
@@ -46,34 +47,31 @@ void write(const FiledTensor& tensor, const FileBlock& at, std::byte* block, con
   });
 }
 
-}  // namespace
-
-void copy_from_block(const FiledTensor& tensor, const FileBlock& at, const std::byte* block,
-                     const BlockRows& rows, std::byte* memory, std::int64_t stride) {
-  switch (size_of(tensor.dtype).value) {
+// Calls body with the size of the type, known when it is compiled.
+template <typename Body>
+void with_size(DType dtype, const Body& body) {
+  switch (size_of(dtype).value) {
     case 2:
-      return read<2>(tensor, at, block, rows, memory, stride);
+      return body(std::integral_constant<std::size_t, 2>{});
     case 4:
-      return read<4>(tensor, at, block, rows, memory, stride);
+      return body(std::integral_constant<std::size_t, 4>{});
     case 8:
-      return read<8>(tensor, at, block, rows, memory, stride);
+      return body(std::integral_constant<std::size_t, 8>{});
     default:
       ZPLAN_ASSERT(false);
   }
 }
 
+}  // namespace
+
+void copy_from_block(const FiledTensor& tensor, const FileBlock& at, const std::byte* block,
+                     const BlockRows& rows, std::byte* memory, std::int64_t stride) {
+  with_size(tensor.dtype, [&](auto size) { read<size>(tensor, at, block, rows, memory, stride); });
+}
+
 void copy_to_block(const FiledTensor& tensor, const FileBlock& at, std::byte* block,
                    const BlockRows& rows, const std::byte* memory, std::int64_t stride) {
-  switch (size_of(tensor.dtype).value) {
-    case 2:
-      return write<2>(tensor, at, block, rows, memory, stride);
-    case 4:
-      return write<4>(tensor, at, block, rows, memory, stride);
-    case 8:
-      return write<8>(tensor, at, block, rows, memory, stride);
-    default:
-      ZPLAN_ASSERT(false);
-  }
+  with_size(tensor.dtype, [&](auto size) { write<size>(tensor, at, block, rows, memory, stride); });
 }
 
 }  // namespace zplan::exec

@@ -39,18 +39,22 @@ constexpr TensorRow kGpt2[] = {
     {"lm_head"},
 };
 
+constexpr TensorRow kLlamaQkv{
+    "model.layers.{}.self_attn.qkv_proj",
+    {"model.layers.{}.self_attn.q_proj", "model.layers.{}.self_attn.k_proj",
+     "model.layers.{}.self_attn.v_proj"},
+    Side::kQkv,
+    true};
+constexpr TensorRow kLlamaOut{"model.layers.{}.self_attn.o_proj", {}, Side::kOne, true};
+
 // Those of Llama and of what differs from it by biases, windows and norms of heads alone.
 constexpr TensorRow kLlama[] = {
     {"model.embed_tokens"},
     {"model.layers.{}.input_layernorm"},
-    {"model.layers.{}.self_attn.qkv_proj",
-     {"model.layers.{}.self_attn.q_proj", "model.layers.{}.self_attn.k_proj",
-      "model.layers.{}.self_attn.v_proj"},
-     Side::kQkv,
-     true},
+    kLlamaQkv,
     {"model.layers.{}.self_attn.q_norm"},
     {"model.layers.{}.self_attn.k_norm"},
-    {"model.layers.{}.self_attn.o_proj", {}, Side::kOne, true},
+    kLlamaOut,
     {"model.layers.{}.post_attention_layernorm"},
     {"model.layers.{}.mlp.gate_up_proj",
      {"model.layers.{}.mlp.gate_proj", "model.layers.{}.mlp.up_proj"},
@@ -64,12 +68,8 @@ constexpr TensorRow kLlama[] = {
 constexpr TensorRow kMixtral[] = {
     {"model.embed_tokens"},
     {"model.layers.{}.input_layernorm"},
-    {"model.layers.{}.self_attn.qkv_proj",
-     {"model.layers.{}.self_attn.q_proj", "model.layers.{}.self_attn.k_proj",
-      "model.layers.{}.self_attn.v_proj"},
-     Side::kQkv,
-     true},
-    {"model.layers.{}.self_attn.o_proj", {}, Side::kOne, true},
+    kLlamaQkv,
+    kLlamaOut,
     {"model.layers.{}.post_attention_layernorm"},
     {"model.layers.{}.mlp.gate", {"model.layers.{}.block_sparse_moe.gate"}, Side::kOne, true},
     {"model.layers.{}.mlp.experts.gate_up_proj",
