@@ -28,15 +28,21 @@ void adapt_loss_scale(const TrainConfig& train, const double* clip, double* stat
   }
 }
 
+// Of the step that the call is part of.
+std::int64_t first_sample(const KernelCall& call, std::int64_t global_batch) {
+  const StepPlace& place = call.services->steps()[call.run_step];
+  if (place.validates()) return place.batch * global_batch;
+  return call.services->start().sample + place.trained * global_batch;
+}
+
 }  // namespace
 
 void load_batch(const KernelCall& call) {
   const Operand& tokens = call[0];  // [b, s + 1] i32
   const std::int64_t of_all = call.attributes[0], global_batch = call.attributes[1];
   const std::int64_t batch = tokens.shape()[0], row = tokens.shape()[1];
-  const StartPoint& start = call.services->start();
-  const std::int64_t first = start.sample + (call.step - start.step) * global_batch +
-                             call.env.micro * of_all + call.attributes[2];
+  const std::int64_t first =
+      first_sample(call, global_batch) + call.env.micro * of_all + call.attributes[2];
   const std::int64_t begin = call.attributes[3];
   const auto loaded = static_cast<Loaded>(call.attributes[4]);
   for (std::int64_t i = 0; i < batch; ++i) {
@@ -45,7 +51,8 @@ void load_batch(const KernelCall& call) {
                               .sequence = call.services->sequence(),
                               .vocabulary = call.attributes[5]};
     const std::span own{tokens.as<std::int32_t>() + i * row, static_cast<std::size_t>(row)};
-    call.services->data().load(sample.seed, sample.sample, sample.sequence, begin, own);
+    call.services->data(call.run_step)
+        .load(sample.seed, sample.sample, sample.sequence, begin, own);
     if (loaded == Loaded::kMaskedInputs) mask_inputs(sample, begin, own);
     if (loaded == Loaded::kMaskedTargets) keep_masked_targets(sample, begin, own);
   }
@@ -78,13 +85,13 @@ void step_scalars(const KernelCall& call) {
   scalars[kInactive] = handed_on < lag ? 1.0 : 0.0;
   scalars[kUpdateNumber] = t - 1;
   if (call.services->reports(call))
-    call.services->report_of(call.step).loss_scale = scalars[kLossScale];
+    call.services->report_of(call.run_step).loss_scale = scalars[kLossScale];
 }
 
 void report(const KernelCall& call) {
   if (!call.services->reports(call)) return;
   const double* clip = call[1].as<double>();
-  StepResult& result = call.services->report_of(call.step);
+  StepResult& result = call.services->report_of(call.run_step);
   result.loss = call[0].as<double>()[0] / std::max<std::int64_t>(1, call.attributes[1]);
   result.gradient_norm = clip[kGradientNorm];
   result.skipped = clip[kClipFactor] < 0;

@@ -3,61 +3,65 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "exec/backend.h"
 #include "exec/data_source.h"
 #include "exec/schedule/step_result.h"
+#include "exec/schedule/step_sequence.h"
 #include "planner/program/train_config.h"
 
 namespace zplan::exec {
 
-// Where in a training the run begins.
-struct StartPoint {
-  std::int64_t step = 0;    // its first
-  std::int64_t sample = 0;  // the first of that step
-  // Whether the first step has what one before it hands to it, if anything does.
-  bool goes_on = true;
+// Data of the steps that train and of those that validate; the latter has none where none do.
+struct StepData {
+  const DataSource* training = nullptr;
+  const DataSource* validation = nullptr;
 };
 
 // What host kernels reach. One rank writes the reports, so they need no lock.
 class RunServices {
  public:
-  // `sequence`: tokens of a sample, without the last target. `steps` of this run, from start.step
-  // on, which is how steps are counted here.
-  RunServices(const DataSource& data, std::int64_t sequence, const TrainConfig& train,
-              std::int32_t reporting_rank, std::int64_t steps, const StartPoint& start = {})
-      : data_(&data),
+  // `sequence`: tokens of a sample, without the last target.
+  RunServices(const StepData& data, std::int64_t sequence, const TrainConfig& train,
+              std::int32_t reporting_rank, StepSequence steps)
+      : data_(data),
         sequence_(sequence),
         train_(&train),
         reporting_rank_(reporting_rank),
-        start_(start),
-        reports_(static_cast<std::size_t>(steps)) {}
+        steps_(std::move(steps)),
+        reports_(static_cast<std::size_t>(steps_.size())) {}
 
-  const DataSource& data() const { return *data_; }
   std::int64_t sequence() const { return sequence_; }
   const TrainConfig& train() const { return *train_; }
-  const StartPoint& start() const { return start_; }
+  const StepSequence& steps() const { return steps_; }
+  const StartPoint& start() const { return steps_.start(); }
+  bool validates(std::int64_t run_step) const { return steps_[run_step].validates(); }
+  const DataSource& data(std::int64_t run_step) const {
+    return validates(run_step) ? *data_.validation : *data_.training;
+  }
   // Whether the report of this rank counts.
   bool reports(const KernelCall& call) const { return call.rank == reporting_rank_; }
-  StepResult& report_of(std::int64_t step) {
-    return reports_[static_cast<std::size_t>(step - start_.step)];
+  StepResult& report_of(std::int64_t run_step) {
+    return reports_[static_cast<std::size_t>(run_step)];
   }
-  const StepResult& report_of(std::int64_t step) const {
-    return reports_[static_cast<std::size_t>(step - start_.step)];
+  const StepResult& report_of(std::int64_t run_step) const {
+    return reports_[static_cast<std::size_t>(run_step)];
   }
 
  private:
-  const DataSource* data_;
+  StepData data_;
   std::int64_t sequence_;
   const TrainConfig* train_;
   std::int32_t reporting_rank_;
-  StartPoint start_;
-  std::vector<StepResult> reports_;  // by step
+  StepSequence steps_;
+  std::vector<StepResult> reports_;  // by step of the run
 };
 
 // tokens[i] of micro-batch m = sample step * global_batch + m * attr 0 + attr 2 + i, from its token
-// attr 3 on; steps and samples as the run's start counts them.
+// attr 3 on; steps and samples as the run's start counts them. Data that validates begins with
+// sample 0 each time.
 void load_batch(const KernelCall& call);
 
 // Fills the scalars of a step. Skipped updates advance neither the bias corrections nor the

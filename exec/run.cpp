@@ -26,6 +26,7 @@
 #include "exec/schedule/serial.h"
 #include "exec/schedule/threaded.h"
 #include "planner/core/error.h"
+#include "planner/program/instances/validation.h"
 #include "planner/program/job/meetings.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/program/text/fingerprint.h"
@@ -124,7 +125,7 @@ void check_loaded(const Job& job, std::int32_t rank, const Node& node) {
                               name(node.role), job.sequence + 1, tokens, begin));
 }
 
-void check_data(const Job& job, const DataSource& data) {
+void check_data(const Job& job, const DataSource& data, const DataSource* validation) {
   bool loads = false;
   for (std::int32_t rank = 0; rank < job.world(); ++rank)
     for (const Node& node : job.class_of(rank).program.nodes)
@@ -132,7 +133,27 @@ void check_data(const Job& job, const DataSource& data) {
         check_loaded(job, rank, node);
         loads = true;
       }
-  if (loads) data.check(job.sequence, vocabulary(job));
+  if (validation != nullptr)
+    if (const auto why_not = no_validation(job))
+      throw_bad_input("the plan cannot be validated between two steps: " + *why_not);
+  if (!loads) return;
+  data.check(job.sequence, vocabulary(job));
+  if (validation != nullptr) validation->check(job.sequence, vocabulary(job));
+}
+
+void check(const Job& job, const DataSource& data, const RunOptions& options,
+           const Device& device) {
+  check_options(options);
+  check_job(job);
+  if (job.launch == LaunchMode::kGraph && options.record_timeline)
+    throw_bad_input(
+        "operations of a graph have no times of their own: a timeline needs the launch mode "
+        "stream");
+  check_data(job, data, options.validation.data.get());
+  device.check(find_kernel_set(job.kernel_set));
+  check_graphs(job, options, device);
+  if (options.guard && !device.host_reaches(Tier::kGpu))
+    throw_bad_input("a guard needs a device whose memory the CPU reaches");
 }
 
 bool uses_nvme(const Job& job) {
@@ -219,6 +240,7 @@ std::vector<Rank> make_ranks(const RunOptions& options, Backends& backends,
     ranks.push_back({.number = number,
                      .memory = &memory[r],
                      .index = ProgramIndex(memory[r].rank_class().program),
+                     .makes_loss = loss_nodes(memory[r].rank_class().program),
                      .backend = std::move(backends.all[r]),
                      .reader = has_file ? make_io_engine(options.storage) : nullptr,
                      .writer = has_file ? make_io_engine(options.storage) : nullptr});
@@ -355,6 +377,60 @@ std::unique_ptr<Saver> make_saver(const Job& job, const RunOptions& options,
                                  options.comm_deadline);
 }
 
+StepSequence step_sequence(const RunOptions& options, const ResumePoint& begin) {
+  const std::int64_t steps = std::max<std::int64_t>(0, options.steps - begin.step);
+  const bool validates = options.validation.data != nullptr;
+  return {steps,
+          {begin.step, begin.samples, begin.same_job},
+          validates ? options.validation.times : ValidationTimes{}};
+}
+
+Pulse::Listener training_pulse(const RunState& state) {
+  if (!state.options->pulse) return nullptr;
+  return [&](double steps) { state.options->pulse(state.services.steps().trained(steps)); };
+}
+
+std::int64_t operations_per_step(const RunState& state) {
+  std::int64_t operations = 0;
+  for (const LaneRun& lane : state.lanes) operations += lane.nodes;
+  return std::max<std::int64_t>(1, operations);
+}
+
+// What the states are after so many steps of this run that train.
+void save(const RunState& state, Saver& saver, std::int64_t trained) {
+  const StartPoint& start = state.services.start();
+  saver.save(start.step + trained, start.sample + trained * state.job->global_batch);
+}
+
+BorderAction saving(const RunState& state, Saver& saver) {
+  const StepSequence& steps = state.services.steps();
+  return {.is_at =
+              [&](std::int64_t step) {
+                return steps.follows_training(step) &&
+                       saver.is_due(steps.start().step + steps.trained_before(step));
+              },
+          .act = [&](std::int64_t step) { save(state, saver, steps.trained_before(step)); }};
+}
+
+SaveReport save_end(const RunState& state, Saver& saver) {
+  const std::int64_t trained = std::ssize(state.log.results());
+  if (trained > 0) save(state, saver, trained);
+  saver.finish();
+  return saver.report();
+}
+
+void collect(const RunState& state, RunResult& result) {
+  result.steps = state.log.results();
+  result.validations = state.log.validations();
+  result.has_losses = std::any_of(result.memory.begin(), result.memory.end(),
+                                  [&](auto& m) { return m.rank() == reporting_rank(*state.job); });
+  result.mean_step = collect_mean_step(state);
+  if (!state.options->record_timeline) return;
+  result.timeline = collect_timeline(state);
+  for (const KernelChoice& choice : result.choices)
+    result.timeline.kernels[choice.operation] = choice.kernel;
+}
+
 // Returns when the ranks are through with their steps, or throws.
 void run_ranks(RunState& state) {
   if (state.options->mode == RunMode::kThreaded) return run_threaded(state);
@@ -385,19 +461,9 @@ void end_queues(RunState& state) noexcept {
 }  // namespace
 
 RunResult run(const Job& job, const DataSource& data, const RunOptions& options) {
-  check_options(options);
-  check_job(job);
-  if (job.launch == LaunchMode::kGraph && options.record_timeline)
-    throw_bad_input(
-        "operations of a graph have no times of their own: a timeline needs the launch mode "
-        "stream");
-  check_data(job, data);
   const std::shared_ptr<Device> device =
       options.device ? options.device : std::make_shared<cpu::CpuDevice>();
-  device->check(find_kernel_set(job.kernel_set));
-  check_graphs(job, options, *device);
-  if (options.guard && !device->host_reaches(Tier::kGpu))
-    throw_bad_input("a guard needs a device whose memory the CPU reaches");
+  check(job, data, options, *device);
   const std::vector<std::int32_t> ranks = own_ranks(job, options);
   check_memory_suffices(job, ranks, *device);
   Backends backends = make_backends(job, options, ranks, *device);
@@ -408,61 +474,41 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   result.memory = make_memory(job, options, ranks, device);
   if (uses_nvme(job)) result.storage = prepare_storage(options.storage, result.memory);
   result.begin = begin_states(job, options, result.memory);
-  const ResumePoint& begin = result.begin;
-  TrainConfig train = options.train;
-  train.seed = begin.seed;
   const std::unique_ptr<Saver> saver =
-      make_saver(job, options, result.memory, backends.known, begin.seed);
-  const std::int64_t steps = std::max<std::int64_t>(0, options.steps - begin.step);
-  RunState state{.job = &job,
-                 .options = &options,
-                 .services = RunServices(data, job.sequence, train, reporting_rank(job), steps,
-                                         {begin.step, begin.samples, begin.same_job}),
-                 .gate = StepGate(steps, options.interrupted, agreement(options)),
-                 .log = StepLog(steps, state.services, options.step_done),
-                 .queued_comm = nullptr,
-                 .ranks = make_ranks(options, backends, result.memory),
-                 .lanes = {},
-                 .start = {},
-                 .border = {},
-                 .pulse = Pulse(options.pulse)};
-  state.lanes = make_lanes(state.ranks, options, steps);
+      make_saver(job, options, result.memory, backends.known, result.begin.seed);
+  TrainConfig train = options.train;
+  train.seed = result.begin.seed;
+  RunState state{
+      .job = &job,
+      .options = &options,
+      .services = RunServices({&data, options.validation.data.get()}, job.sequence, train,
+                              reporting_rank(job), step_sequence(options, result.begin)),
+      .gate = StepGate(state.services.steps().size(), options.interrupted, agreement(options)),
+      .log = StepLog(state.services, options.step_done, options.validated),
+      .queued_comm = nullptr,
+      .ranks = make_ranks(options, backends, result.memory),
+      .lanes = {},
+      .start = {},
+      .border = {},
+      .pulse = Pulse(training_pulse(state))};
+  state.lanes = make_lanes(state.ranks, options, state.services.steps().training_steps());
   if (options.prepared) options.prepared(result.choices);
-  std::int64_t operations = 0;
-  for (const LaneRun& lane : state.lanes) operations += lane.nodes;
-  state.pulse.begin(std::max<std::int64_t>(1, operations));
-  const auto save = [&](std::int64_t step) {
-    saver->save(begin.step + step, begin.samples + step * job.global_batch);
-  };
-  if (saver)
-    state.border = {[&](std::int64_t step) { return saver->is_due(begin.step + step); }, save};
+  state.pulse.begin(operations_per_step(state));
+  if (saver) state.border = saving(state, *saver);
   try {
     run_ranks(state);
   } catch (...) {
     end_queues(state);
     throw;
   }
-  if (saver) {
-    const std::int64_t done = std::ssize(state.log.results());
-    if (done > 0) save(done);
-    saver->finish();
-    result.saves = saver->report();
-  }
+  if (saver) result.saves = save_end(state, *saver);
   result.interrupted = state.gate.was_interrupted();
   if (options.exported && !result.interrupted)
     result.exported = write_weights(job, *options.exported, result.memory, written.get(),
                                     options.rendezvous.get());
   for (RankMemory& m : result.memory)
     if (m.file() != nullptr) m.file()->remove_name();
-  result.steps = state.log.results();
-  result.has_losses = std::any_of(result.memory.begin(), result.memory.end(),
-                                  [&](auto& m) { return m.rank() == reporting_rank(job); });
-  result.mean_step = collect_mean_step(state);
-  if (options.record_timeline) {
-    result.timeline = collect_timeline(state);
-    for (const KernelChoice& choice : result.choices)
-      result.timeline.kernels[choice.operation] = choice.kernel;
-  }
+  collect(state, result);
   return result;
 }
 

@@ -29,6 +29,7 @@
 #include "exec/memory/slab.h"
 #include "exec/offload/storage.h"
 #include "exec/schedule/step_result.h"
+#include "exec/schedule/step_sequence.h"
 #include "planner/core/units.h"
 #include "planner/program/job/job.h"
 #include "planner/program/job/model_files.h"
@@ -50,6 +51,11 @@ struct NodeEvent {
 };
 
 class Rendezvous;
+
+struct ValidationOptions {
+  std::shared_ptr<const DataSource> data;  // null: the training is not validated
+  ValidationTimes times;
+};
 
 struct RunOptions {
   int steps = 1;  // of the training; a run that goes on from a checkpoint does those that are left
@@ -78,11 +84,14 @@ struct RunOptions {
   // Steps as all ranks complete them, in order, one call at a time; in threaded mode from any
   // thread. Counted from the begin of the training.
   std::function<void(std::int64_t step, const StepResult&)> step_done;
-  // How far the run is, in steps of its own, a few times a second; from any thread, one call at a
-  // time.
+  // Validations, likewise.
+  std::function<void(const ValidationResult&)> validated;
+  // How far the training of this run is, in steps, a few times a second; from any thread, one call
+  // at a time.
   std::function<void(double steps)> pulse;
   // In threaded mode called from many threads at once; on devices with queues serial only.
   std::function<void(const NodeEvent&)> observer;
+  ValidationOptions validation;
   SaveOptions save;
   ResumeOptions resume;
   // What a run begins with that goes on from no checkpoint; null: with initial values that are
@@ -97,7 +106,8 @@ struct RunOptions {
 };
 
 struct RunResult {
-  std::vector<StepResult> steps;      // those that were completed, from that of `begin` on
+  std::vector<StepResult> steps;  // those that were completed, from that of `begin` on
+  std::vector<ValidationResult> validations;
   std::vector<KernelChoice> choices;  // of this process's ranks, each once
   bool interrupted = false;
   bool has_losses = true;  // else another process has them

@@ -5,19 +5,9 @@
 #include "planner/program/job/meetings.h"
 
 namespace zplan::exec {
-namespace {
 
-// Moves the cursor to the first node, from where it stands, that `is_wanted`.
-template <typename Wanted>
-const Instance& find_next(Cursor& cursor, const Rank& rank, const Wanted& is_wanted) {
-  while (!is_wanted(rank.node(*cursor))) cursor.advance();
-  return *cursor;
-}
-
-}  // namespace
-
-FlagComm::FlagComm(const Job& job, std::span<const Rank> ranks) : job_(job), ranks_(ranks) {
-  for (const Rank& rank : ranks) {
+FlagComm::FlagComm(const RunState& state) : state_(state) {
+  for (const Rank& rank : state.ranks) {
     for (const Node& node : rank.program().nodes) {
       if (node.kind == OpKind::kCollective) seat(rank, node);
       if (is_transfer(node.kind)) connect(rank, node);
@@ -25,15 +15,26 @@ FlagComm::FlagComm(const Job& job, std::span<const Rank> ranks) : job_(job), ran
   }
 }
 
+// Moves the cursor to the first node, from where it stands, that `is_wanted` and not passed over.
+template <typename Wanted>
+const Instance& FlagComm::find_next(Cursor& cursor, const Rank& rank,
+                                    const Wanted& is_wanted) const {
+  const auto is_skipped_at = [&](const Instance& at) {
+    return is_skipped(state_, rank, at.node, at.step());
+  };
+  while (!is_wanted(rank.node(*cursor)) || is_skipped_at(*cursor)) cursor.advance();
+  return *cursor;
+}
+
 // All queues reach them, whichever they were made by.
 std::span<Flag> FlagComm::make_flags(std::size_t count) {
-  return ranks_.front().backend->queues()->make_flags(count);
+  return state_.ranks.front().backend->queues()->make_flags(count);
 }
 
 void FlagComm::seat(const Rank& rank, const Node& node) {
   const auto [place, is_new] = seats_.try_emplace({rank.number, node.group, node.lane});
   if (!is_new) return;
-  const Members members = members_of(job_.mesh, node.group, rank.number);
+  const Members members = members_of(state_.job->mesh, node.group, rank.number);
   const std::size_t size = members.ranks.size();
   MeetingFlags& flags = groups_[{node.group, node.lane, members.ranks.front()}];
   if (flags.arrived.empty()) flags = {make_flags(size), make_flags(size)};
@@ -48,7 +49,7 @@ void FlagComm::seat(const Rank& rank, const Node& node) {
 }
 
 void FlagComm::connect(const Rank& rank, const Node& node) {
-  const std::int32_t peer = peer_rank(job_.mesh, rank.number, node.peer);
+  const std::int32_t peer = peer_rank(state_.job->mesh, rank.number, node.peer);
   const bool sends = node.kind == OpKind::kSend;
   const ChannelKey key{sending_lane(node.lane), sends ? rank.number : peer,
                        sends ? peer : rank.number};
@@ -92,7 +93,7 @@ void FlagComm::collective(std::int32_t rank, const Instance& at, const Collectiv
 
 void FlagComm::send(std::int32_t rank, const Instance& at, const std::byte*, Bytes) {
   const Node& node = rank_of(rank).node(at);
-  const std::int32_t peer = peer_rank(job_.mesh, rank, node.peer);
+  const std::int32_t peer = peer_rank(state_.job->mesh, rank, node.peer);
   Sender& sender = senders_.at({node.lane, rank, peer});
   const std::uint64_t k = ++sender.sequence;
   Queues& queues = *rank_of(rank).backend->queues();
@@ -102,12 +103,12 @@ void FlagComm::send(std::int32_t rank, const Instance& at, const std::byte*, Byt
 
 void FlagComm::receive(std::int32_t rank, const Instance& at, std::byte* to, Bytes bytes) {
   const Node& node = rank_of(rank).node(at);
-  const std::int32_t peer = peer_rank(job_.mesh, rank, node.peer);
+  const std::int32_t peer = peer_rank(state_.job->mesh, rank, node.peer);
   Receiver& receiver = receivers_.at({sending_lane(node.lane), peer, rank});
   const std::uint64_t k = ++receiver.sequence;
   Cursor& cursor = receiver.cursor.front();
   const Instance& there = find_next(cursor, *receiver.from, [&](const Node& other) {
-    return other.kind == OpKind::kSend && peer_rank(job_.mesh, peer, other.peer) == rank;
+    return other.kind == OpKind::kSend && peer_rank(state_.job->mesh, peer, other.peer) == rank;
   });
   const BoundOperands sent(*receiver.from, there);
   check_same_size(sent[0].view->bytes(), bytes);

@@ -7,7 +7,8 @@
 //   arrived[i] = k;  wait arrived[j] >= k for all j;  share i;  done[i] = k;  wait done[j] >= k
 // A transfer: the sender writes ready = k and waits for copied >= k; the receiver waits for
 // ready >= k, copies and writes copied = k.
-// Where the partner's operands lie is read from its program: its k-th node of that kind.
+// Where the partner's operands lie is read from its program: its k-th node of that kind, without
+// those that a step passes over.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ namespace zplan::exec {
 
 class FlagComm : public QueuedComm {
  public:
-  // Refers to job and ranks; the backends of all ranks have queues, of one device.
-  FlagComm(const Job& job, std::span<const Rank> ranks);
+  // Refers to the state; the backends of all ranks have queues, of one device.
+  explicit FlagComm(const RunState& state);
 
   void collective(std::int32_t rank, const Instance& at, const CollectiveCall& call) override;
   void send(std::int32_t rank, const Instance& at, const std::byte* from, Bytes bytes) override;
@@ -65,15 +66,16 @@ class FlagComm : public QueuedComm {
   using SeatKey = std::tuple<std::int32_t, Group, Lane>;
   using ChannelKey = std::tuple<Lane, std::int32_t, std::int32_t>;  // from, to
 
+  template <typename Wanted>
+  const Instance& find_next(Cursor& cursor, const Rank& rank, const Wanted& is_wanted) const;
   void seat(const Rank& rank, const Node& node);
   void connect(const Rank& rank, const Node& node);
   const Rank& rank_of(std::int32_t number) const {
-    return ranks_[static_cast<std::size_t>(number)];
+    return state_.ranks[static_cast<std::size_t>(number)];
   }
   std::span<Flag> make_flags(std::size_t count);
 
-  const Job& job_;
-  std::span<const Rank> ranks_;
+  const RunState& state_;
   std::map<GroupKey, MeetingFlags> groups_;
   std::map<SeatKey, Seat> seats_;
   std::map<ChannelKey, Channel> channels_;

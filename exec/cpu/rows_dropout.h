@@ -21,7 +21,10 @@ enum DropoutAttribute : std::size_t {
   kDropoutHeadsPerTile
 };
 
-inline double dropout_rate(const Call& c) { return c.services->train().dropout; }
+// Nothing is dropped of what validates.
+inline double dropout_rate(const Call& c) {
+  return c.services->validates(c.run_step) ? 0 : c.services->train().dropout;
+}
 
 inline DropoutDraws dropout_draws(const Call& c) {
   const std::int64_t together = c.attributes[kDropoutLayers];

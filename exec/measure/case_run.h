@@ -36,7 +36,7 @@ class CaseRun {
   Device* device_;
   DataSource data_{{1, 2, 3}, "none"};
   TrainConfig train_;
-  RunServices services_{data_, 1, train_, 0, 1};  // the seed of rounding draws
+  RunServices services_{{&data_}, 1, train_, 0, 1};  // the seed of rounding draws
   std::vector<CaseOperand> operands_;
   std::vector<std::size_t> offsets_;
   Job job_;

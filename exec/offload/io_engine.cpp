@@ -85,6 +85,10 @@ void IoEngine::fill_queue(Transfer& t) {
                .offset = t.offset + t.next,
                .bytes = bytes,
                .data = is_tail ? bounce_->bytes.data() : t.data + t.next}};
+    const Block& block = flight.block;
+    BlockSums* const sums = t.file.sums();
+    if (sums != nullptr && t.kind == IoKind::kWrite)
+      sums->keep(Bytes{block.offset}, {block.data, static_cast<std::size_t>(bytes)});
     t.next += bytes;
     ++t.in_flight;
     submit(flight);
@@ -118,6 +122,7 @@ void IoEngine::finish(Transfer& t, const BlockResult& done) {
   const bool is_interrupted = done.result == -EINTR || done.result == -EAGAIN;
   const std::int64_t moved = std::max<std::int64_t>(done.result, 0) / kUnit * kUnit;
   flight.idle = moved == 0 ? flight.idle + 1 : 0;
+  check(t, block.offset, block.data, moved);
   block.offset += moved;
   block.bytes -= moved;
   block.data += moved;
@@ -129,6 +134,15 @@ void IoEngine::finish(Transfer& t, const BlockResult& done) {
   }
   free_.push_back(done.slot);
   --t.in_flight;
+}
+
+void IoEngine::check(Transfer& t, std::int64_t offset, const std::byte* data, std::int64_t bytes) {
+  const BlockSums* const sums = t.file.sums();
+  if (sums == nullptr || t.kind != IoKind::kRead || !t.failure.empty()) return;
+  const auto changed = sums->first_changed(Bytes{offset}, {data, static_cast<std::size_t>(bytes)});
+  if (changed)
+    t.failure = fmt::format("{}: the {} bytes at byte {} are not those that were written there",
+                            t.file.path(), kUnit, changed->value);
 }
 
 std::unique_ptr<IoEngine> make_io_engine(const StorageOptions& options) {

@@ -32,7 +32,8 @@ class IoEngine {
   const std::string& reason() const { return reason_; }  // why this method
 
   // Both return when all bytes are moved. `offset` and the memory are multiples of kIoAlignment.
-  // Throws Error(kDevice) naming the file and what was expected; no request is in flight then.
+  // Throws Error(kDevice) naming the file and what was expected, also when a file that knows what
+  // it should hold (block_sums.h) holds something else; no request is in flight then.
   void read(const OpenFile& file, Bytes offset, Bytes bytes, std::byte* to);
   void write(const OpenFile& file, Bytes offset, Bytes bytes, const std::byte* from);
 
@@ -53,6 +54,9 @@ class IoEngine {
   void submit(Flight& flight);
   BlockResult wait();
   void finish(Transfer& transfer, const BlockResult& done);
+  // Of bytes that were just read.
+  static void check(Transfer& transfer, std::int64_t offset, const std::byte* data,
+                    std::int64_t bytes);
 
   std::unique_ptr<BlockQueue> queue_;
   std::string reason_;

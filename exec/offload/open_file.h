@@ -5,9 +5,11 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "exec/offload/block_sums.h"
 #include "planner/core/units.h"
 
 namespace zplan::exec {
@@ -23,6 +25,8 @@ class OpenFile {
   bool is_direct() const { return direct_; }  // O_DIRECT; some file systems refuse it
   const std::string& path() const { return path_; }
   Bytes size() const { return size_; }
+  // Of a file that is read again by those who wrote it; null: nobody checks what it holds.
+  BlockSums* sums() const { return sums_.get(); }
 
  protected:
   explicit OpenFile(Bytes size) : size_(size) {}
@@ -36,6 +40,7 @@ class OpenFile {
   bool direct_ = true;
   std::string path_;
   Bytes size_{0};
+  std::unique_ptr<BlockSums> sums_;
 };
 
 }  // namespace zplan::exec

@@ -94,7 +94,7 @@ void Launcher::run() {
   std::int64_t step = 0;
   for (; enter(step); ++step) {
     await_steps(step - kStepsAhead + 1);
-    launch_step();
+    launch_step(step);
     end_step(step);
   }
   await_steps(step);
@@ -124,25 +124,32 @@ void Launcher::walk_step(Cursor& cursor, const Border& border, const Visit& visi
   if (in_segment) cross();
 }
 
+// Of one step of each kind.
+void Launcher::capture_segments() {
+  const StepSequence& steps = state_.services.steps();
+  for (std::int64_t step = 0; step < steps.size(); ++step)
+    if (segments_of(step).empty()) capture_segments(step);
+  const std::size_t ends = std::max(segments_[0].size(), segments_[1].size()) *
+                           static_cast<std::size_t>(steps_back(rank_.program()) + 1);
+  for (std::size_t i = 0; i < ends; ++i) segment_ends_.push_back({queues_.make_event(false), {}});
+}
+
 // Leaves the lanes as they were: what was captured has not been launched. What a segment needs from
 // outside has been waited for when it is.
-void Launcher::capture_segments() {
+void Launcher::capture_segments(std::int64_t step) {
   Cursor cursor(rank_.index, std::nullopt);
   std::int64_t ops = 0;
   const auto border = [&](bool opens) {
     know_each_other(queue_lanes_);
     if (opens) return queues_.begin_capture(graph_lanes_);
-    segments_.push_back({queues_.end_capture(), std::exchange(ops, 0)});
+    segments_of(step).push_back({queues_.end_capture(), std::exchange(ops, 0)});
   };
   walk_step(cursor, border, [&](const Instance& at, bool in_segment) {
     if (!in_segment) return;
-    launch(at);
+    launch(at, step);
     ++ops;
   });
   queues_.finish();
-  const std::size_t ends =
-      segments_.size() * static_cast<std::size_t>(steps_back(rank_.program()) + 1);
-  for (std::size_t i = 0; i < ends; ++i) segment_ends_.push_back({queues_.make_event(false), {}});
   for (const Lane lane : queue_lanes_) {
     LaneState& here = state_of(lane);
     here.launched = 0;
@@ -152,15 +159,15 @@ void Launcher::capture_segments() {
   }
 }
 
-void Launcher::launch_step() {
+void Launcher::launch_step(std::int64_t step) {
   std::size_t next = 0;
   const auto border = [&](bool opens) {
-    if (!opens) launch_segment(segments_[next++]);
+    if (!opens) launch_segment(segments_of(step)[next++]);
   };
   walk_step(cursor_, border, [&](const Instance& at, bool in_segment) {
     if (in_segment) return await_transfers(at);
     await_room(rank_.node(at).lane, 1);
-    launch(at);
+    launch(at, step);
   });
 }
 
@@ -196,13 +203,19 @@ void Launcher::know_each_other(const std::vector<Lane>& lanes) {
   }
 }
 
-void Launcher::launch(const Instance& at) {
+void Launcher::launch(const Instance& at, std::int64_t step) {
   const Node& node = rank_.node(at);
   for (const Edge& edge : rank_.program().after(node)) {
     if (const auto needed = rank_.index.resolve(edge, at.iterations)) wait_for(node.lane, *needed);
   }
+  if (!is_skipped(state_, rank_, at.node, step)) execute(at, state_.services.steps()[step]);
+  follow(at);
+}
+
+void Launcher::execute(const Instance& at, const StepPlace& place) {
+  const Node& node = rank_.node(at);
   const BoundOperands operands(rank_, at);
-  if (!state_.options->record_timeline) {
+  if (!state_.options->record_timeline || place.validates()) {
     execute(at, operands);
   } else {
     const EventId start = timing_[2 * timed_.size()], end = timing_[2 * timed_.size() + 1];
@@ -210,9 +223,8 @@ void Launcher::launch(const Instance& at) {
     execute(at, operands);
     queues_.record(node.lane, end);
     timed_.push_back(
-        {state_of(node.lane).run, at.step(), op_id(rank_.program(), node, at.env), start, end});
+        {state_of(node.lane).run, place.trained, op_id(rank_.program(), node, at.env), start, end});
   }
-  follow(at);
 }
 
 void Launcher::wait_for(Lane lane, const Threshold& needed) {

@@ -93,19 +93,25 @@ class Launcher {
   void find_followers();
   void make_events();
   void capture_segments();
+  void capture_segments(std::int64_t step);
 
   // Calls border(opens) where a segment begins and where it has ended, and visit(instance,
   // in_segment) for each launched node of the step that the cursor stands at.
+  std::vector<Segment>& segments_of(std::int64_t step) {
+    return segments_[state_.services.validates(step) ? 1 : 0];
+  }
+
   template <typename Border, typename Visit>
   void walk_step(Cursor& cursor, const Border& border, const Visit& visit);
-  void launch_step();
+  void launch_step(std::int64_t step);
   void await_transfers(const Instance& at);
   void launch_segment(const Segment& segment);
   bool has_graphs() const { return state_.job->launch == LaunchMode::kGraph; }
   bool is_segment_node(NodeIndex node) const;
-  void launch(const Instance& at);
+  void launch(const Instance& at, std::int64_t step);
   void wait_for(Lane lane, const Threshold& needed);
   EventId event_of(const Threshold& needed) const;
+  void execute(const Instance& at, const StepPlace& place);
   void execute(const Instance& at, const BoundOperands& operands);
   void follow(const Instance& at);
   void know_each_other(const std::vector<Lane>& lanes);
@@ -133,8 +139,8 @@ class Launcher {
   std::vector<Lane> graph_lanes_;  // of them those that graphs are launched on: not transfers
   Cursor cursor_;
   std::vector<bool> event_follows_, flag_follows_, waits_for_host_;  // by node
-  std::vector<Segment> segments_;                                    // of a step, in order
-  std::vector<SegmentEnd> segment_ends_;                             // the latest ones, in a ring
+  std::array<std::vector<Segment>, 2> segments_;  // of a step that trains, and that validates
+  std::vector<SegmentEnd> segment_ends_;          // the latest ones, in a ring
   std::size_t next_segment_end_ = 0;
   std::vector<EventId> timing_;
   std::vector<TimedOperation> timed_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 #include "exec/offload/slab_file.h"
 #include "planner/core/error.h"
@@ -51,6 +52,10 @@ std::span<const Operand> touched(const Rank& rank, const Node& node,
   return node.collective == CollectiveKind::kBroadcast ? all.subspan(1) : all.first(1);
 }
 
+bool is_skipped(const RunState& state, const Rank& rank, NodeIndex node, std::int64_t run_step) {
+  return !rank.makes_loss[node] && state.services.validates(run_step);
+}
+
 void execute_local(RunState& state, const Rank& rank, const Instance& at,
                    const BoundOperands& operands) {
   const Node& node = rank.node(at);
@@ -65,7 +70,8 @@ void execute_local(RunState& state, const Rank& rank, const Instance& at,
   call.env = at.env;
   // That of its unit, where an iteration goes through several.
   call.env.layer += node.member / rank.program().unit_layers;
-  call.step = state.services.start().step + at.step();
+  call.step = state.services.steps()[at.step()].step;
+  call.run_step = at.step();
   call.rank = rank.number;
   call.services = &state.services;
   rank.backend->run_kernel(call);
@@ -91,25 +97,40 @@ void record_span(const RunState& state, LaneRun& lane, OpId op, std::int64_t ste
                         .end = since(state.start, times.end)});
 }
 
-void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times) {
+namespace {
+
+// An operation of a step that trains.
+void observe(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times) {
   const Instance& at = *lane.cursor;
-  if (at.step() > 0)
-    lane.busy_ns[static_cast<std::size_t>(at.lane_sequence % lane.nodes)] +=
-        std::chrono::duration_cast<std::chrono::nanoseconds>(times.end - times.start).count();
-  state.pulse.count(times.end);
+  const std::int64_t step = state.services.steps()[at.step()].trained;
+  const std::chrono::nanoseconds busy = times.end - times.start;
+  lane.step_ns += busy.count();
+  if (step > 0)
+    lane.busy_ns[static_cast<std::size_t>(at.lane_sequence % lane.nodes)] += busy.count();
   if (state.options->record_timeline) {
     const OpId op = op_id(lane.rank->program(), lane.node(), at.env);
-    record_span(state, lane, op, at.step(), times);
+    record_span(state, lane, op, step, times);
   }
   if (state.options->observer) {
     state.options->observer({.rank = lane.rank->number,
                              .program = &lane.rank->program(),
                              .node = at.node,
                              .env = at.env,
-                             .step = at.step(),
+                             .step = step,
                              .operands = operands.all()});
   }
-  if (lane.ends_step()) state.log.lane_done(at.step(), times.end);
+}
+
+}  // namespace
+
+void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times) {
+  const Instance& at = *lane.cursor;
+  state.pulse.count(times.end);
+  if (!state.services.validates(at.step())) observe(state, lane, operands, times);
+  if (!lane.ends_step()) return;
+  const std::chrono::nanoseconds busy(std::exchange(lane.step_ns, 0));
+  if (lane.lane == Lane::kCompute) state.log.computed(at.step(), busy);
+  state.log.lane_done(at.step(), times.end);
 }
 
 std::string describe(const Rank& rank, const Instance& at) {

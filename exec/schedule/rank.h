@@ -25,6 +25,7 @@ struct Rank {
   std::int32_t number = 0;
   RankMemory* memory = nullptr;
   ProgramIndex index;
+  std::vector<bool> makes_loss;  // by node (planner/program/instances/validation.h)
   std::unique_ptr<Backend> backend;
   std::unique_ptr<IoEngine> reader, writer;  // of the lanes from and to NVMe; null: none
 
@@ -42,6 +43,7 @@ struct LaneRun {
   // By place in the step: what the operation took in all steps but the first, in ns. Kept in every
   // run: an addition beside the two looks at the clock that each operation has anyway.
   std::vector<std::int64_t> busy_ns;
+  std::int64_t step_ns = 0;  // the same of all operations of the step under way
 
   bool ends_step() const { return cursor->lane_sequence % nodes == nodes - 1; }
   const Node& node() const { return rank->node(*cursor); }
@@ -77,6 +79,9 @@ class BoundOperands {
 // does alone. Only the root touches the input of a broadcast and the output of a reduce.
 std::span<const Operand> touched(const Rank& rank, const Node& node, const BoundOperands& operands);
 
+// Whether the step passes the node over: it validates, and has no use for it.
+bool is_skipped(const RunState& state, const Rank& rank, NodeIndex node, std::int64_t run_step);
+
 // Runs a kernel, a copy or a mark, but not what another rank does alone. Throws Error(kDevice) when
 // storage fails.
 void execute_local(RunState& state, const Rank& rank, const Instance& at,
@@ -90,7 +95,7 @@ struct Times {
 void record_span(const RunState& state, LaneRun& lane, OpId op, std::int64_t step,
                  const Times& times);
 // Records the instance the lane stands on and tells the observer and, after the last one of a step,
-// the log.
+// the log. Of what validates only the log hears.
 void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times);
 
 // "rank 1: forward.qkv.compute[m0,l3]"

@@ -136,11 +136,13 @@ class SerialRun {
   void execute(Place& leader) {
     ZPLAN_ASSERT(find_members(leader));
     operands_.clear();
+    const Instance& at = *leader.run->cursor;
+    is_skipped_ = is_skipped(state_, *leader.run->rank, at.node, at.step());
     for (Place* p : members_) operands_.emplace_back(*p->run->rank, *p->run->cursor);
     open_guards();
     Times times;
     times.ready = times.start = std::chrono::steady_clock::now();
-    compute();
+    if (!is_skipped_) compute();
     times.end = std::chrono::steady_clock::now();
     for_guards(
         [](Guard& guard, auto operands, const std::string& what) { guard.check(operands, what); });
@@ -157,7 +159,7 @@ class SerialRun {
     for (const std::int32_t rank : open_)
       if (!has_member(rank)) guards_[static_cast<std::size_t>(rank)].close();
     open_.clear();
-    if (guards_.empty()) return;
+    if (guards_.empty() || is_skipped_) return;
     for (const Place* p : members_) open_.push_back(p->run->rank->number);
     for_guards(
         [](Guard& guard, auto operands, const std::string& what) { guard.open(operands, what); });
@@ -171,7 +173,7 @@ class SerialRun {
   // Calls action(guard, operands, description) for each member, if there are guards.
   template <typename Action>
   void for_guards(const Action& action) {
-    if (guards_.empty()) return;
+    if (guards_.empty() || is_skipped_) return;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       const LaneRun& lane = *members_[i]->run;
       action(guards_[static_cast<std::size_t>(lane.rank->number)],
@@ -246,6 +248,7 @@ class SerialRun {
   std::int64_t crossed_ = 0;  // the newest step whose border was
   // Of the operation at hand; kept so that a step allocates nothing.
   std::vector<Place*> ready_, members_;
+  bool is_skipped_ = false;
   std::vector<BoundOperands> operands_;
   std::vector<CollectiveCall> calls_;
 };

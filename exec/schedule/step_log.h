@@ -22,18 +22,28 @@ namespace zplan::exec {
 class StepLog {
  public:
   using Listener = std::function<void(std::int64_t step, const StepResult&)>;
+  using ValidationListener = std::function<void(const ValidationResult&)>;
 
-  StepLog(std::int64_t steps, const RunServices& services, Listener listener)
+  StepLog(const RunServices& services, Listener listener, ValidationListener validated)
       : services_(&services),
         listener_(std::move(listener)),
-        pending_(static_cast<std::size_t>(steps)) {
-    results_.reserve(pending_.size());
+        validated_(std::move(validated)),
+        pending_(static_cast<std::size_t>(services.steps().size())) {
+    results_.reserve(static_cast<std::size_t>(services.steps().training_steps()));
   }
 
   // Before any lane ends a step.
   void begin(int lanes, TimePoint start) {
     lanes_ = lanes;
     previous_ = start;
+  }
+
+  // How long the compute lane of a rank has worked in the step that it ends.
+  void computed(std::int64_t step, std::chrono::nanoseconds busy) {
+    const std::lock_guard lock(mutex_);
+    Pending& entry = pending_[static_cast<std::size_t>(step)];
+    entry.busy += busy;
+    ++entry.computing;
   }
 
   void lane_done(std::int64_t step, TimePoint end) {
@@ -45,11 +55,14 @@ class StepLog {
   }
 
   const std::vector<StepResult>& results() const { return results_; }
+  const std::vector<ValidationResult>& validations() const { return validations_; }
 
  private:
   struct Pending {
     int lanes = 0;  // that ended it
     TimePoint end{};
+    std::chrono::nanoseconds busy{0};
+    int computing = 0;  // ranks that it is of
   };
 
   // Nothing that follows would mean anything. Of a skipped update the parameters are as before.
@@ -58,29 +71,48 @@ class StepLog {
       return;
     throw Error(ExitCode::kCheckFailed,
                 "step " + std::to_string(step + 1) + " of " +
-                    std::to_string(services_->start().step + std::ssize(pending_)) +
+                    std::to_string(services_->start().step + services_->steps().training_steps()) +
                     ": expected a finite loss and gradient norm, got " +
                     std::to_string(result.loss) + " and " + std::to_string(result.gradient_norm) +
                     "; try a lower learning rate, or look at the data");
   }
 
-  void complete(std::int64_t step, TimePoint end) {
-    step += services_->start().step;
-    StepResult result = services_->report_of(step);
-    check_finite(step, result);
+  void complete(std::int64_t run_step, TimePoint end) {
+    const StepPlace& place = services_->steps()[run_step];
+    StepResult result = services_->report_of(run_step);
     result.wall = {std::chrono::duration<double>(end - previous_).count()};
     previous_ = end;
+    if (place.validates()) return validate(place, result);
+    check_finite(place.step, result);
+    const Pending& entry = pending_[static_cast<std::size_t>(run_step)];
+    if (entry.computing > 0) {
+      const Seconds busy{std::chrono::duration<double>(entry.busy).count() / entry.computing};
+      result.exposed = std::max(Seconds{0}, result.wall - busy);
+    }
     results_.push_back(result);
-    if (listener_) listener_(step, result);
+    if (listener_) listener_(place.step, result);
+  }
+
+  void validate(const StepPlace& place, const StepResult& result) {
+    if (place.batch == 0) validation_ = {.step = place.step};
+    const std::int64_t batches = services_->steps().batches();
+    validation_.loss += result.loss / static_cast<double>(batches);
+    validation_.wall += result.wall;
+    if (place.batch + 1 < batches) return;
+    validations_.push_back(validation_);
+    if (validated_) validated_(validation_);
   }
 
   std::mutex mutex_;
   const RunServices* services_;
   Listener listener_;
+  ValidationListener validated_;
   int lanes_ = 0;
   TimePoint previous_;
-  std::vector<Pending> pending_;  // by step
+  std::vector<Pending> pending_;  // by step of the run
   std::vector<StepResult> results_;
+  ValidationResult validation_;  // under way
+  std::vector<ValidationResult> validations_;
 };
 
 }  // namespace zplan::exec

@@ -66,7 +66,7 @@ class ThreadedRun {
     const Rank& first = state_.ranks.front();
     Rendezvous* rendezvous = state_.options->rendezvous.get();
     if (has_queues(first) && rendezvous == nullptr) {
-      state_.queued_comm = std::make_unique<FlagComm>(*state_.job, state_.ranks);
+      state_.queued_comm = std::make_unique<FlagComm>(state_);
     } else if (has_queues(first)) {
       const auto exchange = [=](const std::string& own) { return rendezvous->exchange(own); };
       state_.queued_comm = state_.options->device->make_comm(
@@ -181,6 +181,7 @@ class ThreadedRun {
   TimePoint execute(const Rank& rank, const Instance& at, const BoundOperands& operands,
                     TimePoint ready) {
     const Node& node = rank.node(at);
+    if (is_skipped(state_, rank, at.node, at.step())) return ready;
     if (node.kind == OpKind::kCollective)
       return comm_->collective(rank.number, at.node, collective_call(node, operands));
     if (node.kind == OpKind::kSend)

@@ -1,4 +1,4 @@
-"""Trainings that are kept and gone on with, as their user sees them."""
+"""Trainings that are kept, gone on with and validated, as their user sees them."""
 
 import json
 import os
@@ -19,6 +19,8 @@ class KeepTest(CliTest):
     def setUp(self):
         super().setUp()
         self.plan = self.tiny_plan("--dp", "2", "--zero", "1")
+        with open(self.path("other.txt"), "w", encoding="utf-8") as file:
+            file.write("All that is trained on is something else than this. " * 99)
 
     def train(self, *more, steps=6):
         return json.loads(self.good("run", self.plan, "--steps", str(steps), "--json", *more))
@@ -28,6 +30,9 @@ class KeepTest(CliTest):
 
     def losses(self, answer):
         return [step["loss"] for step in answer["steps"]]
+
+    def validations(self, answer):
+        return [(each["step"], each["loss"]) for each in answer["validations"]]
 
     def start(self, *more, steps=1000000, **options):
         process = subprocess.Popen(
@@ -119,6 +124,47 @@ class Keeping(KeepTest):
             lines = [json.loads(line) for line in file]
         self.assertEqual([line["step"] for line in lines], [1, 2, 3])
         self.assertAlmostEqual(lines[-1]["loss"], answer["steps"][-1]["loss"], places=5)
+        for line in lines:
+            self.assertLess(line["exposed_s"], line["wall_s"])
+            self.assertGreaterEqual(line["exposed_s"], 0)
+
+
+class Validating(KeepTest):
+    def test_training_is_as_it_was_and_its_states_are_validated(self):
+        plain = self.train(steps=5)
+        self.assertEqual(plain["validations"], [])
+        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "2")
+        answer = self.train(*options, "--log", "log.jsonl", "--save", KEPT, "--every", "2", steps=5)
+        self.assertEqual(self.losses(answer), self.losses(plain))
+        found = self.validations(answer)
+        self.assertEqual([step for step, _ in found], [2, 4, 5])
+        with open(self.path("log.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["step"] for line in lines], [1, 2, 2, 3, 4, 4, 5, 5])
+        logged = [line["validation_loss"] for line in lines if "validation_loss" in line]
+        for loss, (_, expected) in zip(logged, found, strict=True):
+            self.assertAlmostEqual(loss, expected, places=5)
+        again = self.train(*options, "--resume-from", KEPT + "/step-000004", steps=4)
+        self.assertEqual((again["steps"], self.validations(again)), ([], found[1:2]))
+
+    def test_the_text_that_a_person_reads(self):
+        text = self.good("run", self.plan, "--steps", "1", "--validate", "other.txt")
+        self.assertRegex(text, r"after step +validation loss +time\n +1 +5\.\d{6} ")
+
+    def test_no_step_validates_what_is_there(self):
+        trained = self.train("--data", "other.txt", steps=1)
+        options = ("--validate", "other.txt", "--validate-batches", "1")
+        self.assertEqual(self.validations(self.train(*options, steps=0)),
+                         [(0, self.losses(trained)[0])])
+
+    def test_what_cannot_be_validated(self):
+        for options, says in (
+            (("--validate-every", "2"), "--validate FILE"),
+            (("--validate", "nowhere.txt"), "nowhere.txt"),
+            (("--validate", "/dev/zero"), "/dev/zero"),
+            (("--steps", "0"), "--validate"),
+        ):
+            self.bad(BAD_INPUT, "run", self.plan, *options, says=says)
 
 
 class Together(KeepTest):
@@ -153,6 +199,10 @@ class Together(KeepTest):
         rest, said = self.run_both("--resume-from", KEPT, steps=5)
         self.assertIn("cut short", said)
         self.assertEqual((rest["first_step"], self.losses(rest)), (5, whole[4:]))
+        options = ("--validate", "other.txt", "--validate-every", "1")
+        both, _ = self.run_both(*options, steps=2)
+        self.assertEqual(self.losses(both), whole[:2])
+        self.assertEqual(self.validations(both), self.validations(self.train(*options, steps=2)))
         last = os.path.join(KEPT, "step-000004")  # by one process
         self.assertEqual(self.losses(self.train("--resume-from", last, steps=5)), whole[4:])
 

@@ -1,6 +1,7 @@
 """The NVMe tier as its user sees it: real files, and what happens when storage fails."""
 
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -117,6 +118,22 @@ class Faults(StorageTest):
         code, line = self.end_of(process)
         self.assertEqual(code, DEVICE, line)
         self.assertIn(f"{slab}: was removed during the run, expected to keep it", line)
+        self.assertEqual(os.listdir(self.path(DRIVE)), [])
+
+    def test_bits_that_change_in_a_file(self):
+        process = self.training()
+        path = os.path.join(self.path(DRIVE), self.slabs()[0])
+        draw = random.Random(1)
+        with open(path, "r+b", buffering=0) as slab:
+            size = os.path.getsize(path)
+            while process.poll() is None:  # most are written over before they are read
+                place = draw.randrange(size)
+                byte = os.pread(slab.fileno(), 1, place)[0]
+                os.pwrite(slab.fileno(), bytes([byte ^ 4]), place)
+        code, line = self.end_of(process)
+        self.assertEqual(code, DEVICE, line)
+        self.assertRegex(line, r"the 4096 bytes at byte \d+ are not those that were written there")
+        self.assertIn(os.path.basename(path), line)
         self.assertEqual(os.listdir(self.path(DRIVE)), [])
 
     def test_interruptions(self):

@@ -1,8 +1,9 @@
-// Checkpoints of plans of the pairwise cover. A run that goes on from one ends with the bits of
-// the run that was not disturbed, on threads and on queues; and what one plan has saved another one
-// has, to the bit, however it cuts and keeps the states.
+// Checkpoints and validations of plans of the pairwise cover. A run that is validated, saved, and
+// one that goes on end with the bits of the run that was not disturbed, on threads and on queues;
+// what one plan has saved another one has, to the bit, however it cuts and keeps the states; and
+// what validates gives the loss that training has on the same tokens.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,10 +15,14 @@
 #include <vector>
 
 #include "exec/kernels/dynamic_codes.h"
+#include "planner/plan/plan_schedule.h"
+#include "planner/program/instances/validation.h"
 #include "tests/crosscheck/cover/one_rank.h"
+#include "tests/support/error_message.h"
 #include "tests/support/plan_cover.h"
 #include "tests/support/queue_device.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/stale_pipelines.h"
 
 namespace zplan {
 namespace {
@@ -38,10 +43,21 @@ class Resume : public testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
+  static std::shared_ptr<const exec::DataSource> validation_data() {
+    return std::make_shared<const exec::DataSource>(
+        exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"));
+  }
+  // On the text that is trained on, after each step, where the plan allows it.
+  static void validate(const Plan& plan, exec::RunOptions& options) {
+    if (no_validation(testing_support::placed_job(plan))) return;
+    options.validation = {validation_data(), {.every = 1, .batches = 1}};
+  }
+
   // Trains, and leaves checkpoints in a folder of this name.
   std::unique_ptr<Trained> save(const Plan& plan, int steps, const std::string& name) const {
     exec::RunOptions options = testing_support::steps(steps);
     options.save = {.folder = path(name), .every = kSaved};
+    validate(plan, options);
     return testing_support::train(plan, options);
   }
 
@@ -49,6 +65,7 @@ class Resume : public testing::Test {
                                  bool on_queues = false) const {
     exec::RunOptions options = testing_support::steps(steps);
     options.resume.path = path(name + "/" + kCheckpoint);
+    validate(plan, options);
     options.say = [](const std::string& line) { lines().push_back(line); };
     if (on_queues) {
       options.device = exec::make_queue_device({.delay_seed = 1});
@@ -67,7 +84,13 @@ class Resume : public testing::Test {
 
 class ResumeOfCover : public Resume, public testing::WithParamInterface<Choice> {};
 
-// The first difference of the steps that both have and of all states.
+std::vector<double> losses(const std::vector<exec::ValidationResult>& validations) {
+  std::vector<double> all;
+  for (const exec::ValidationResult& each : validations) all.push_back(each.loss);
+  return all;
+}
+
+// The first difference of the steps and validations that both have and of all states.
 void expect_same_end(Trained& whole, const Trained& resumed, const std::string& how) {
   ASSERT_EQ(resumed.result.steps.size(), std::size_t{kSteps - kSaved}) << how;
   exec::RunResult& all = whole.result;
@@ -75,6 +98,12 @@ void expect_same_end(Trained& whole, const Trained& resumed, const std::string& 
   all.steps.erase(all.steps.begin(), all.steps.begin() + kSaved);
   testing_support::expect_same_bits(whole, resumed, how);
   all.steps = steps;
+  const std::vector<double> own = losses(all.validations);
+  if (no_validation(whole.job)) return;
+  ASSERT_EQ(own.size(), std::size_t{kSteps});
+  EXPECT_EQ(losses(resumed.result.validations),
+            std::vector<double>(own.begin() + kSaved, own.end()))
+      << how;
 }
 
 // All states of two plans of the same recipe.
@@ -95,10 +124,28 @@ TEST_P(ResumeOfCover, GoesOnAsIfNothingHadBeen) {
   const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
   const auto undisturbed = testing_support::train(plan, testing_support::steps(kSteps));
   const auto whole = save(plan, kSteps, "run");
-  testing_support::expect_same_bits(*whole, *undisturbed, "saved beside training");
+  testing_support::expect_same_bits(*whole, *undisturbed, "saved and validated beside training");
   expect_same_end(*whole, *go_on(plan, kSteps, "run"), "on threads");
   expect_same_end(*whole, *go_on(plan, kSteps, "run", true), "on queues");
   EXPECT_EQ(lines(), std::vector<std::string>{});
+}
+
+TEST_P(ResumeOfCover, ValidatesWithTheLossOfTraining) {
+  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
+  if (no_validation(testing_support::placed_job(plan)))
+    GTEST_SKIP() << "a plan whose steps run into each other, which has a test of its own";
+  const auto trained = testing_support::train(plan, testing_support::steps(1));
+  exec::RunOptions options = testing_support::steps(0);
+  validate(plan, options);
+  const auto validated = testing_support::train(plan, options);
+  ASSERT_EQ(validated->result.validations.size(), 1);
+  EXPECT_EQ(validated->result.steps.size(), 0);
+  const double loss = validated->result.validations.front().loss;
+  if (plan.dropout || updates_each_micro_batch(plan)) {  // within the step
+    EXPECT_NE(loss, trained->result.steps.front().loss);
+  } else {
+    EXPECT_EQ(loss, trained->result.steps.front().loss);
+  }
 }
 
 TEST_P(ResumeOfCover, AnotherCutHasTheSameStates) {
@@ -110,6 +157,17 @@ TEST_P(ResumeOfCover, AnotherCutHasTheSameStates) {
   const auto saved_by_one = save(one, kSaved, "one");
   expect_same_states(*go_on(plan, kSaved, "one"), *saved_by_one, "from one rank to the plan");
   lines().clear();
+}
+
+// Micro-batches are under way where a step ends.
+TEST_F(Resume, APlanWhoseStepsRunIntoEachOtherIsNotValidated) {
+  const Job job = testing_support::placed_job(
+      testing_support::unclipped_pipeline("tiny-gpt", 4, 2, Schedule::kDoubleBuffered));
+  exec::RunOptions options = testing_support::steps(1);
+  options.validation = {validation_data(), {.batches = 1}};
+  EXPECT_THAT(
+      testing_support::message_of([&] { testing_support::run_text(job, options); }),
+      testing::HasSubstr("cannot be validated between two steps: its steps run into each other"));
 }
 
 // The first moments of a run that may keep them in blocks of 8 bits.

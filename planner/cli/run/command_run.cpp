@@ -77,19 +77,31 @@ bool has_losses(const Job& job, const exec::RunOptions& options) {
   return !options.rendezvous || options.rendezvous->rank() == reporting_rank(job);
 }
 
-// Runs a job and shows how far it is; `done` is told of each step.
-exec::RunResult run_shown(
-    const Job& job, const exec::DataSource& data, exec::RunOptions options, std::string_view title,
-    const std::function<void(std::int64_t, const exec::StepResult&)>& done = {}) {
+// The loss on data that is not trained on.
+void add_validation(const RunCommand& command, exec::RunOptions& options) {
+  if (command.validate.empty()) return;
+  options.validation.data =
+      std::make_shared<const exec::DataSource>(exec::DataSource::from_file(command.validate));
+  options.validation.times = {command.validate_every, command.validate_batches};
+}
+
+// Runs a job and shows how far it is; the listeners of the options hear of its steps, too.
+exec::RunResult run_shown(const Job& job, const exec::DataSource& data, exec::RunOptions options,
+                          std::string_view title) {
   if (!has_losses(job, options)) return exec::run(job, data, options);
-  LiveLine line(title, options.steps, job.global_batch * job.sequence);
+  LiveLine line(title, options.steps, job);
   options.resumed = [&, resumed = options.resumed](const exec::ResumePoint& point) {
     line.begin(point.step);
     if (resumed) resumed(point);
   };
-  options.step_done = [&](std::int64_t step, const exec::StepResult& result) {
+  options.step_done = [&, done = options.step_done](std::int64_t step,
+                                                    const exec::StepResult& result) {
     if (done) done(step, result);
     line.end_step(step, result);
+  };
+  options.validated = [&, validated = options.validated](const exec::ValidationResult& result) {
+    if (validated) validated(result);
+    line.validated(result);
   };
   options.pulse = [&](double steps) { line.within(steps); };
   return exec::run(job, data, options);
@@ -169,7 +181,7 @@ bool check_training(const FinishedRun& run, const PlannedJob& reference,
 void check_timelines(const RunCommand& command) {
   constexpr int kMostSteps = 1000;
   check_outputs({command.trace, command.timeline, command.log},
-                {command.plan, command.data, command.train});
+                {command.plan, command.data, command.validate, command.train});
   check_trace(command.trace, command.trace_all);
   for (const std::string& path : {command.trace, command.timeline}) {
     if (path.empty()) continue;
@@ -205,15 +217,17 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   options.record_timeline = !command.trace.empty() || !command.timeline.empty();
   options.prepared = complain_of_slow;
   exec::ProcessMemory at_end;
-  StepFile log(has_losses(planned.job, options) ? command.log : "");
+  StepFile log(has_losses(planned.job, options) ? command.log : "", planned.job);
   exec::RunOptions kept = options;
   keep_states(command, planned, kept);
   add_weights(command, planned, kept);
-  const exec::RunResult result = run_shown(
-      planned.job, data, kept, "training", [&](std::int64_t step, const exec::StepResult& done) {
-        if (step + 1 == command.steps) at_end = exec::process_memory();
-        log.add(step, done, planned.plan.batch.global_batch * planned.plan.batch.sequence);
-      });
+  add_validation(command, kept);
+  kept.step_done = [&](std::int64_t step, const exec::StepResult& done) {
+    if (step + 1 == command.steps) at_end = exec::process_memory();
+    log.add(step, done);
+  };
+  kept.validated = [&](const exec::ValidationResult& validation) { log.add(validation); };
+  const exec::RunResult result = run_shown(planned.job, data, kept, "training");
   const bool in_one = !options.rendezvous && options.device->host_reaches(Tier::kGpu);
   if (in_one && at_end.resident.value > 0) {
     const ProcessLoad load{.text = data.size(),
@@ -225,6 +239,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   options.record_timeline = false;
   options.prepared = nullptr;
   report.steps = result.steps;
+  report.validations = result.validations;
   report.mean_step = result.mean_step;
   report.storage = result.storage;
   report.choices = result.choices;

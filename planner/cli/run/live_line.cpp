@@ -3,11 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
 
 namespace zplan {
+namespace {
+
+std::string json_number(double x) { return std::isfinite(x) ? fmt::format("{}", x) : "null"; }
+
+}  // namespace
 
 void LiveLine::begin(std::int64_t first_step) {
   first_ = first_step;
@@ -15,11 +22,24 @@ void LiveLine::begin(std::int64_t first_step) {
 }
 
 void LiveLine::end_step(std::int64_t step, const exec::StepResult& result) {
-  loss_ = result.loss;
-  rate_ = static_cast<double>(tokens_) / result.wall.value;
-  progress_.show(fmt::format("{}: step {} of {}{}{}; {} left", title_, step + 1, steps_, last(),
-                             result.skipped ? ", update skipped" : "",
+  const auto tokens = static_cast<double>(tokens_);
+  std::string last =
+      fmt::format(", loss {:.4f}, {:.0f} tokens/s", result.loss, tokens / result.wall.value);
+  if (result.exposed)
+    last += fmt::format(", {:.0f} % exposed", 100 * result.exposed->value / result.wall.value);
+  last += words_of(traffic_, result.wall);
+  {
+    const std::lock_guard lock(mutex_);
+    last_ = std::move(last);
+  }
+  progress_.show(fmt::format("{}: step {} of {}{}{}; {} left", title_, step + 1, steps_,
+                             this->last(), result.skipped ? ", update skipped" : "",
                              left(static_cast<double>(step + 1 - first_))));
+}
+
+void LiveLine::validated(const exec::ValidationResult& result) {
+  const std::lock_guard lock(mutex_);
+  validation_ = fmt::format(", validation loss {:.4f}", result.loss);
 }
 
 void LiveLine::within(double done) {
@@ -30,10 +50,9 @@ void LiveLine::within(double done) {
                              100 * (done - whole), last(), left(done)));
 }
 
-// Of the last step; nothing in the first.
-std::string LiveLine::last() const {
-  if (std::isnan(rate_)) return "";
-  return fmt::format(", loss {:.4f}, {:.0f} tokens/s", loss_.load(), rate_.load());
+std::string LiveLine::last() {
+  const std::lock_guard lock(mutex_);
+  return last_ + validation_;
 }
 
 std::string LiveLine::left(double done) const {
@@ -42,21 +61,37 @@ std::string LiveLine::left(double done) const {
   return format_seconds(Seconds{std::ceil(spent.count() * (all - done) / done)});
 }
 
-StepFile::StepFile(const std::string& path) : path_(path) {
+StepFile::StepFile(const std::string& path, const Job& job)
+    : path_(path), tokens_(job.global_batch * job.sequence), traffic_(tier_traffic(job)) {
   if (path.empty()) return;
   out_.open(path, std::ios::app);
   check();
 }
 
-void StepFile::add(std::int64_t step, const exec::StepResult& done, std::int64_t tokens) {
-  if (path_.empty()) return;
-  const auto number = [](double x) { return std::isfinite(x) ? fmt::format("{}", x) : "null"; };
-  out_ << fmt::format(
+void StepFile::add(std::int64_t step, const exec::StepResult& done) {
+  const double wall = done.wall.value;
+  std::string line = fmt::format(
       "{{\"step\": {}, \"loss\": {}, \"gradient_norm\": {}, \"skipped\": {}, \"loss_scale\": {}, "
-      "\"wall_s\": {}, \"tokens_per_s\": {}}}\n",
-      step + 1, number(done.loss), number(done.gradient_norm), done.skipped,
-      number(done.loss_scale), number(done.wall.value),
-      number(static_cast<double>(tokens) / done.wall.value));
+      "\"wall_s\": {}, \"tokens_per_s\": {}",
+      step + 1, json_number(done.loss), json_number(done.gradient_norm), done.skipped,
+      json_number(done.loss_scale), json_number(wall),
+      json_number(static_cast<double>(tokens_) / wall));
+  if (done.exposed) line += fmt::format(", \"exposed_s\": {}", json_number(done.exposed->value));
+  for (const TierTraffic& tier : traffic_)
+    line += fmt::format(", \"{0}_in_bytes_per_s\": {1}, \"{0}_out_bytes_per_s\": {2}",
+                        name(tier.tier), json_number(static_cast<double>(tier.in.value) / wall),
+                        json_number(static_cast<double>(tier.out.value) / wall));
+  write(line + "}\n");
+}
+
+void StepFile::add(const exec::ValidationResult& result) {
+  write(fmt::format("{{\"step\": {}, \"validation_loss\": {}, \"wall_s\": {}}}\n", result.step,
+                    json_number(result.loss), json_number(result.wall.value)));
+}
+
+void StepFile::write(const std::string& line) {
+  if (path_.empty()) return;
+  out_ << line;
   out_.flush();
   check();
 }

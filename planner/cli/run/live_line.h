@@ -2,57 +2,71 @@
 // file with a line of JSON for each step. Times that are left are those of what is done so far.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "exec/schedule/step_result.h"
 #include "planner/cli/frame/progress.h"
+#include "planner/cli/run/tier_traffic.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 
-// "training: step 3 of 10, 40 % of it, loss 5.4210, 812 tokens/s; 75.00 s left".
+// "training: step 3 of 10, 40 % of it, loss 5.4210, 812 tokens/s, 12 % exposed, nvme 1.20 GB/s in,
+// 1.20 GB/s out; 75.00 s left": of the last step that is done.
 class LiveLine {
  public:
-  LiveLine(std::string_view title, std::int64_t steps, std::int64_t tokens_per_step)
-      : title_(title), steps_(steps), tokens_(tokens_per_step) {}
+  LiveLine(std::string_view title, std::int64_t steps, const Job& job)
+      : title_(title),
+        steps_(steps),
+        tokens_(job.global_batch * job.sequence),
+        traffic_(tier_traffic(job)) {}
 
   // Before the first step.
   void begin(std::int64_t first_step);
   // Steps are counted from the begin of the training.
   void end_step(std::int64_t step, const exec::StepResult& result);
+  void validated(const exec::ValidationResult& result);
   // Steps of this run, "2.25".
   void within(double done);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::string last() const;
+  std::string last();
   std::string left(double done) const;
 
   Progress progress_;
   std::string title_;
   std::int64_t steps_, tokens_;
+  std::vector<TierTraffic> traffic_;
   std::int64_t first_ = 0;
   Clock::time_point start_ = Clock::now();
-  std::atomic<double> loss_ = NAN, rate_ = NAN;
+  std::mutex mutex_;
+  std::string last_;  // of the last step; nothing in the first
+  std::string validation_;
 };
 
 // Lines are appended: a training that goes on has one file.
 class StepFile {
  public:
   // Of no path nothing is written. Throws Error(kDevice), as add() does.
-  explicit StepFile(const std::string& path);
-  void add(std::int64_t step, const exec::StepResult& done, std::int64_t tokens);
+  StepFile(const std::string& path, const Job& job);
+  void add(std::int64_t step, const exec::StepResult& done);
+  void add(const exec::ValidationResult& result);
 
  private:
+  void write(const std::string& line);
   void check() const;
 
   std::string path_;
+  std::int64_t tokens_;
+  std::vector<TierTraffic> traffic_;
   std::ofstream out_;
 };
 

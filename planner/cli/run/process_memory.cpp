@@ -1,5 +1,6 @@
 #include "planner/cli/run/process_memory.h"
 
+#include "exec/offload/block_sums.h"
 #include "planner/cost/step_totals.h"
 
 namespace zplan {
@@ -44,8 +45,8 @@ ProcessUse process_use(const Job& job, const ProcessLoad& load) {
     const std::int64_t kept = operations(c.program);
     use.programs += program_bytes(c.program) * ranks;
     use.stacks += kStack * (ranks * lanes_of(c.program) * load.threads_per_rank);
-    if (c.placement.slab[static_cast<std::size_t>(Tier::kNvme)].value > 0)
-      use.engines += kEngine * ranks;
+    const Bytes file = c.placement.slab[static_cast<std::size_t>(Tier::kNvme)];
+    if (file.value > 0) use.engines += (kEngine + exec::BlockSums::memory_of(file)) * ranks;
     const auto span = static_cast<std::int64_t>(sizeof(Span));
     use.timeline += Bytes{
         kept * ranks * (span * load.recorded_steps + static_cast<std::int64_t>(sizeof(SimTime)))};

@@ -5,7 +5,8 @@
 //   text       one byte per token of the data
 //   programs   per rank: nodes, views and edges, prepared products
 //   stacks     per thread: what a lane touches of its stack, and of each thread of its team
-//   engines    per rank with states on NVMe: two queues of requests and a block for broken ends
+//   engines    per rank with states on NVMe: two queues of requests, a block for broken ends, and
+//              checksums of what the file holds
 //   copy       of the states, which is written while training goes on
 //   timeline   spans of all steps so far, where one is recorded, and the times kept of one step
 //

@@ -31,10 +31,15 @@ void check_checkpoints(const RunCommand& command) {
 void check_weights(const RunCommand& command) {
   if (!command.weights.empty() && command.check)
     throw_bad_input("--check: expected a training from values that are drawn, not --weights");
-  if (command.steps == 0 && command.export_to.empty())
-    throw_bad_input("--steps: expected at least 1, or --export DIR with 0");
+  if (command.steps == 0 && command.export_to.empty() && command.validate.empty())
+    throw_bad_input("--steps: expected at least 1, or --export DIR or --validate FILE with 0");
   if (command.steps == 0 && command.check)
     throw_bad_input("--check: expected at least 1 of --steps, got 0");
+}
+
+void check_validation(const RunCommand& command) {
+  if (command.validate.empty() && command.validate_every > 0)
+    throw_bad_input("--validate-every: expected --validate FILE, the data");
 }
 
 }  // namespace
@@ -54,10 +59,16 @@ Command parse_run(const std::vector<std::string>& arguments) {
       "  srun ./zplan run plan.json;  mpirun -n 8 ./zplan run plan.json\n");
   syntax.positional("PLAN.json", command.plan, "The plan; its kernel set says what it runs on");
   syntax.integer("--steps", command.steps, 0, kMaxRunSteps,
-                 "Optimizer steps; 0: --export alone [10]");
+                 "Optimizer steps; 0: --validate and --export alone [10]");
   syntax.flag("--check", command.check, "Compare with a run of one rank with nothing offloaded");
   syntax.text("--data", command.data, "FILE",
               "What to train on: tokens of llm.c (.bin), or a token per byte [a sample]");
+  syntax.text("--validate", command.validate, "FILE",
+              "Show the loss on this data, which is not trained on, at the end");
+  syntax.integer("--validate-every", command.validate_every, 1, kMaxRunSteps,
+                 "And after so many steps");
+  syntax.integer("--validate-batches", command.validate_batches, 1, kMaxRunSteps,
+                 "Global batches of it, the same each time [4]");
   syntax.text("--train", command.train, "FILE", "Learning rate etc., JSON (zplan.train/1)");
   syntax.integer("--seed", command.seed, 0, std::numeric_limits<std::int64_t>::max(),
                  "Of initial values and data order [0, or as in --train]");
@@ -105,6 +116,7 @@ Command parse_run(const std::vector<std::string>& arguments) {
   if (const auto* run = std::get_if<RunCommand>(&read)) {
     check_checkpoints(*run);
     check_weights(*run);
+    check_validation(*run);
   }
   return read;
 }

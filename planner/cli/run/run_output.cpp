@@ -32,8 +32,16 @@ Table steps_table(const PlannedJob& planned, const RunReport& report) {
                {"dropped", step.dropped},
                {"balance_loss", step.balance_loss},
                {"wall_s", step.wall},
+               {"exposed_s", step.exposed},
                {"tokens", only_words(static_cast<std::int64_t>(rate))}});
   }
+  return table;
+}
+
+Table validations_table(const std::vector<exec::ValidationResult>& validations) {
+  Table table({"step: after step", "loss: validation loss", "wall_s: time"});
+  for (const exec::ValidationResult& each : validations)
+    table.row({{"step", each.step}, {"loss", number("{:.6f}", each.loss)}, {"wall_s", each.wall}});
   return table;
 }
 
@@ -186,6 +194,7 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
              {"interrupted", report.interrupted},
              {"first_step", report.begin.step + 1},
              {"steps", steps_table(planned, report)},
+             {"validations", validations_table(report.validations)},
              {"kernels", kernels_table(report.choices)},
              {"nvme", report.storage ? storage_sheet(*report.storage) : Value()},
              {"checkpoints", report.saves ? saves_sheet(*report.saves) : Value()},
@@ -207,6 +216,7 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
   if (report.interrupted)
     out.say("interrupted after {} of {}",
             {count_of(report.last_step(), "step"), grouped(report.steps_wanted)});
+  if (!report.validations.empty()) out.show({"validations"});
   if (!report.choices.empty()) out.show({"kernels"});
   out.show({"check"});
   out.show({"checkpoints", "exported"});

@@ -27,6 +27,7 @@ struct RunMemory {
 struct RunReport {
   std::vector<exec::StepResult> steps;
   std::int64_t steps_wanted = 0;
+  std::vector<exec::ValidationResult> validations;
   bool interrupted = false;
   std::optional<exec::StorageReport> storage;  // of a plan with states on NVMe
   std::vector<exec::KernelChoice> choices;     // of a device that has several kernels for one thing

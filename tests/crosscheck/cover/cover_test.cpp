@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 
 #include "planner/place/memory_report.h"
 #include "planner/program/instances/unroll.h"
+#include "planner/program/instances/validation.h"
 #include "planner/program/text/fingerprint.h"
 #include "planner/program/verify/verify.h"
 #include "sim/simulate.h"
@@ -153,6 +155,15 @@ exec::RunOptions on_queues(std::uint64_t delay_seed) {
   return options;
 }
 
+// On the text that is trained on, after each step, where the job allows it.
+exec::RunOptions validated(const Job& job, exec::RunOptions options) {
+  if (no_validation(job)) return options;
+  options.validation = {std::make_shared<const exec::DataSource>(
+                            exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt")),
+                        {.every = 1, .batches = 1}};
+  return options;
+}
+
 void expect_same_bits_however_it_runs(const Job& unrolled, const Logged& threaded) {
   expect_bits(threaded.job, serial(0), threaded, "serial, guarded");
   expect_bits(threaded.job, serial(1), threaded, "serial, in a drawn order");
@@ -160,7 +171,7 @@ void expect_same_bits_however_it_runs(const Job& unrolled, const Logged& threade
   expect_bits(threaded.job, on_queues(1), threaded, "queues");
   Job graphs = threaded.job;  // plans for CPUs have none; their Jobs may
   graphs.launch = LaunchMode::kGraph;
-  expect_bits(graphs, on_queues(0), threaded, "graphs");
+  expect_bits(graphs, validated(graphs, on_queues(0)), threaded, "graphs, validated");
 }
 
 class Cover : public testing::TestWithParam<Choice> {};

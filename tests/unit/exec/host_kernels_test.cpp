@@ -17,7 +17,8 @@ class HostKernels : public ::testing::Test {
  protected:
   static constexpr int kSteps = 20;
   static constexpr std::int64_t kSequence = 5;
-  HostKernels() : data_(counting(), "counting"), services_(data_, kSequence, train_, 1, kSteps) {}
+  HostKernels()
+      : data_(counting(), "counting"), services_({&data_}, kSequence, train_, 1, kSteps) {}
 
   static std::vector<std::uint8_t> counting() {
     std::vector<std::uint8_t> bytes(200);
@@ -32,7 +33,7 @@ class HostKernels : public ::testing::Test {
   KernelCall call(std::span<const Operand> operands, std::int64_t step) {
     KernelCall c;
     c.operands = operands;
-    c.step = step;
+    c.step = c.run_step = step;
     c.services = &services_;
     return c;
   }

@@ -33,7 +33,7 @@ class RowCall {
   }
 
   void run(DType compute) {
-    RunServices services(data_, 1, train_, 0, 1);
+    RunServices services({&data_}, 1, train_, 0, 1);
     call_.services = &services;
     call_.operands = operands_;
     GemmCache gemm;

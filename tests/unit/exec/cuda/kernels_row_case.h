@@ -149,7 +149,7 @@ class RowCase {
     std::vector<double> partials(kPartials, NAN);
     lane.partials = partials.data();
     call_.operands = operands;
-    RunServices services(data_, 1, train_, 0, 1);
+    RunServices services({&data_}, 1, train_, 0, 1);
     call_.services = &services;
     kRows[static_cast<std::size_t>(node_.kernel)].run(call_, lane);
     for (const TestOperand& operand : operands_) EXPECT_TRUE(operand.memory.is_intact());
@@ -225,7 +225,7 @@ class RowCase {
       operands.push_back({&views.back(), o.reference.data()});
     }
     call_.operands = operands;
-    RunServices services(data_, 1, train_, 0, 1);
+    RunServices services({&data_}, 1, train_, 0, 1);
     call_.services = &services;
     cpu::GemmCache gemm;
     cpu::dispatch_table(wide ? DType::kF64 : compute)[static_cast<std::size_t>(node_.kernel)].run(

@@ -1,5 +1,6 @@
 #include "exec/offload/io_engine.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -166,6 +167,47 @@ TEST_P(IoEngineBy, TwoEnginesWorkOnOneFileAtATime) {
     reader->read(file_, Bytes{0}, Bytes{4 * kMib}, in.data());
     ASSERT_TRUE(same(in, out, 4 * kMib));
   }
+}
+
+// Of blocks of another transfer, of one that is written over, and of the last, broken one.
+TEST_P(IoEngineBy, ABitThatChangedInTheFileIsAnError) {
+  const auto io = engine();
+  constexpr std::int64_t kBytes = 2 * kMib + 5000;
+  const Slab out(Bytes{kBytes + 8192}), in(Bytes{kBytes + 8192});
+  fill(out, 3);
+  io->write(file_, Bytes{8192}, Bytes{kBytes}, out.data());
+  io->write(file_, Bytes{8192 + kMib}, Bytes{8192}, out.data());
+  for (const std::int64_t place : {std::int64_t{8192}, 8192 + kMib + 4100, 8192 + kBytes - 1}) {
+    const auto flip = [&] {
+      const int file = ::open(file_.path().c_str(), O_RDWR | O_CLOEXEC);
+      char byte = 0;
+      ASSERT_EQ(::pread(file, &byte, 1, place), 1);
+      byte = static_cast<char>(byte ^ 16);
+      ASSERT_EQ(::pwrite(file, &byte, 1, place), 1);
+      ASSERT_EQ(::fsync(file), 0);
+      ::close(file);
+    };
+    flip();
+    const std::string line =
+        device_error([&] { io->read(file_, Bytes{8192}, Bytes{kBytes}, in.data()); });
+    EXPECT_THAT(line, HasSubstr(file_.path() + ": the 4096 bytes at byte " +
+                                std::to_string(place / 4096 * 4096) +
+                                " are not those that were written there"));
+    flip();
+    io->read(file_, Bytes{8192}, Bytes{kBytes}, in.data());
+  }
+}
+
+// What nobody has written is nobody's to check.
+TEST_P(IoEngineBy, BlocksThatWereNeverWrittenMayHoldAnything) {
+  const auto io = engine();
+  const Slab in(Bytes{8192});
+  io->write(file_, Bytes{4096}, Bytes{4096}, in.data());
+  const int file = ::open(file_.path().c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::pwrite(file, "x", 1, 0), 1);
+  ::close(file);
+  io->read(file_, Bytes{0}, Bytes{8192}, in.data());
+  EXPECT_EQ(in.data()[0], std::byte{'x'});
 }
 
 class IoMethods : public testing::StorageFolder {};

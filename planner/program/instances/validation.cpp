@@ -1,0 +1,75 @@
+#include "planner/program/instances/validation.h"
+
+#include <algorithm>
+
+#include "planner/program/instances/carried.h"
+
+namespace zplan {
+namespace {
+
+bool is_of_loss(const Role& role) {
+  if (role.phase == Phase::kForward || role.phase == Phase::kEnd) return true;
+  const bool is_summed = role.part == Part::kLoss || role.part == Part::kCombine;
+  return role.phase == Phase::kBegin && role.action == Action::kZero && is_summed;
+}
+
+template <typename Uses>
+bool has_operand(const Program& program, const Node& node, const Uses& uses) {
+  const auto views = program.operands(node);
+  return std::any_of(views.begin(), views.end(), uses);
+}
+
+std::vector<bool> written_by(const Program& program, const std::vector<bool>& nodes) {
+  std::vector<bool> written(program.buffers.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (!nodes[n] || program.nodes[n].kind == OpKind::kMark) continue;
+    for (const View& view : program.operands(program.nodes[n]))
+      if (writes(view.access)) written[view.buffer] = true;
+  }
+  return written;
+}
+
+// Those that the nodes read although none of them writes there, and nothing is kept there.
+std::vector<bool> missing_of(const Program& program, const std::vector<bool>& nodes) {
+  const std::vector<bool> written = written_by(program, nodes);
+  std::vector<bool> missing(program.buffers.size());
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    if (!nodes[n] || program.nodes[n].kind == OpKind::kMark) continue;
+    for (const View& view : program.operands(program.nodes[n]))
+      if (reads(view.access) && !program.buffers[view.buffer].persistent)
+        missing[view.buffer] = !written[view.buffer];
+  }
+  return missing;
+}
+
+}  // namespace
+
+std::vector<bool> loss_nodes(const Program& program) {
+  std::vector<bool> nodes;
+  for (const Node& node : program.nodes) nodes.push_back(is_of_loss(node.role));
+  for (bool grows = true; grows;) {
+    grows = false;
+    const std::vector<bool> missing = missing_of(program, nodes);
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      const bool brings = has_operand(program, program.nodes[n], [&](const View& view) {
+        return writes(view.access) && missing[view.buffer];
+      });
+      if (!brings || nodes[n]) continue;
+      nodes[n] = grows = true;
+    }
+  }
+  return nodes;
+}
+
+std::optional<std::string> no_validation(const Job& job) {
+  for (const RankClass& c : job.classes) {
+    const std::vector<bool> written = written_by(c.program, loss_nodes(c.program));
+    for (const BufferId buffer : carried_buffers(c))
+      if (written[buffer])
+        return "its steps run into each other: " + c.program.buffers[buffer].name +
+               " of one is still needed in the next";
+  }
+  return std::nullopt;
+}
+
+}  // namespace zplan
