@@ -89,7 +89,7 @@ bool Machine::check_range(const Access& access, const std::string& what, bool ma
 void Machine::note(const Access& access, const Agent& agent, const std::string& what) {
   if (access.bytes == 0) return;
   Allocation* found = allocation_of(access.begin);
-  if (!check_range(access, what)) return;
+  if (!check_range(access, what) || has_failed) return;
   if (const auto other = found->journal.add(access, agent.number, agent.clock, what))
     find(fmt::format("race: {} {} {} while nothing orders it after {}", what,
                      access.writes ? "writes" : "reads", range_text(access), *other));
