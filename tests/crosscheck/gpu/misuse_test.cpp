@@ -123,6 +123,15 @@ void download_too_early(StandIn&) {
   cudaDeviceSynchronize();
 }
 
+// What was pageable is read when the call returns, not yet written.
+void use_an_upload_too_early(StandIn&) {
+  void* memory = device(64);
+  const char host[64] = {};
+  cudaMemcpy(memory, host, 64, cudaMemcpyDefault);
+  copy(device(64), memory, 64, make_stream());
+  cudaDeviceSynchronize();
+}
+
 void kernel_beside_a_copy(StandIn&) {
   void* memory = device(64);
   copy(device(64), memory, 64, make_stream());
@@ -256,6 +265,7 @@ const Misuse kOfStreams[] = {
     {"EventBeforeTheWork", "nothing orders it after cudaMemcpyAsync on stream", record_too_early},
     {"WriteOfWhatIsRead", "nothing orders it after cudaMemcpyAsync on stream", write_what_is_read},
     {"EarlyDownload", "race: cudaMemcpy", download_too_early},
+    {"EarlyUseOfAnUpload", "race: ", use_an_upload_too_early},
     {"KernelBesideACopy", "race: ", kernel_beside_a_copy},
     {"UploadWithoutAFlag", "nothing orders it after kernel on lane",
      [](StandIn&) { upload_host_work(false); }},
