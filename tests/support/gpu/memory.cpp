@@ -153,7 +153,7 @@ void drop_pageable(Machine& m, Work& work) {
 }
 
 // From pageable memory to a device: the call returns when all is read, the device may come later
-// [CUDA runtime API, API synchronization behavior].
+// (CUDA runtime API, API synchronization behavior).
 cudaError_t copy_staged(Machine& m, Stream& stream, void* to, const void* from, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(from);
   const auto staged = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
