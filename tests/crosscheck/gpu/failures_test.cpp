@@ -43,6 +43,14 @@ TEST(GpuDriver, ThatIsTooOldIsSaid) {
               testing::HasSubstr("the NVIDIA driver is for CUDA 11.8"));
 }
 
+TEST(GpuThatIsOlder, RunsNoKernelsOfANewerOne) {
+  const StandIn gpu({.capability = 89});
+  const CudaDevice device({});
+  EXPECT_EQ(error_of([&] { device.check(find_kernel_set("cuda.sm89.bf16")); }), "");
+  EXPECT_THAT(error_of([&] { device.check(find_kernel_set("cuda.sm90.bf16")); }),
+              testing::HasSubstr("needs compute capability 9.0, CUDA device 0 (stand-in) has 8.9"));
+}
+
 TEST(GpuDriver, ThatLacksAFunctionIsSaid) {
   for (const char* symbol :
        {"cuDeviceGetAttribute", "cuMemsetD16", "cuStreamWriteValue64", "cuStreamWaitValue64"})

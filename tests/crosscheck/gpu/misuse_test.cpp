@@ -123,6 +123,43 @@ void download_too_early(StandIn&) {
   cudaDeviceSynchronize();
 }
 
+// What was pageable is read when the call returns, not yet written.
+void use_an_upload_too_early(StandIn&) {
+  void* memory = device(64);
+  const char host[64] = {};
+  cudaMemcpy(memory, host, 64, cudaMemcpyDefault);
+  copy(device(64), memory, 64, make_stream());
+  cudaDeviceSynchronize();
+}
+
+void kernel_beside_a_copy(StandIn&) {
+  void* memory = device(64);
+  copy(device(64), memory, 64, make_stream());
+  const DeclaredAccesses declared({write_of(memory, 64)});
+  launch_nothing(make_stream(), 1, 32);
+  cudaDeviceSynchronize();
+}
+
+// A stream copies what a thread of the host has written, which tells of it by a flag.
+void upload_host_work(bool waits) {
+  const cudaStream_t stream = make_stream();
+  void* memory = pinned(64);
+  auto* flag = static_cast<std::atomic<std::uint64_t>*>(pinned(8));
+  { const HostWork work("lane", "kernel", {write_of(memory, 64)}); }
+  flag->store(1);
+  if (waits) wait_for(stream, flag, 1);
+  copy(device(64), memory, 64, stream);
+  cudaDeviceSynchronize();
+}
+
+// The host writes what a stream may still read.
+void overwrite_too_early(StandIn&) {
+  void* memory = pinned(64);
+  copy(device(64), memory, 64, make_stream());
+  const HostWork work("lane", "kernel", {write_of(memory, 64)});
+  cudaDeviceSynchronize();
+}
+
 void share_a_hardware_queue(StandIn&) {
   const cudaStream_t first = make_stream(), second = make_stream();
   auto* flag = pinned(8);
@@ -228,6 +265,11 @@ const Misuse kOfStreams[] = {
     {"EventBeforeTheWork", "nothing orders it after cudaMemcpyAsync on stream", record_too_early},
     {"WriteOfWhatIsRead", "nothing orders it after cudaMemcpyAsync on stream", write_what_is_read},
     {"EarlyDownload", "race: cudaMemcpy", download_too_early},
+    {"EarlyUseOfAnUpload", "race: ", use_an_upload_too_early},
+    {"KernelBesideACopy", "race: ", kernel_beside_a_copy},
+    {"UploadWithoutAFlag", "nothing orders it after kernel on lane",
+     [](StandIn&) { upload_host_work(false); }},
+    {"HostBesideACopy", "race: ", overwrite_too_early},
     {"FlagOffItsPlace", "cuStreamWaitValue64: a word that is not on 8 bytes",
      [](StandIn&) { wait_for(make_stream(), static_cast<char*>(pinned(64)) + 4, 1); }},
     {"FlagInPageableMemory", "cuStreamWriteValue64: 8 bytes of memory that is neither",
@@ -599,6 +641,7 @@ TEST(StandInGpu, TakesWhatIsRight) {
   pair.finish();
   multiply({});
   multiply({.epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS});
+  upload_host_work(true);
   EXPECT_EQ(gpu.findings(), std::vector<std::string>{});
   EXPECT_EQ(gpu.collectives(), 1);
 }

@@ -1,6 +1,8 @@
 // The device itself, errors, and the launch of kernels.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tests/support/gpu/machine.h"
 
 using namespace zplan::stand_in;
@@ -71,8 +73,22 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 namespace zplan::stand_in {
 
+namespace {
+
+std::vector<Access> with_declared(const std::vector<Access>& accesses) {
+  const std::vector<Access>& declared = declared_accesses();
+  std::vector<Access> all = declared;
+  for (const Access& access : accesses) {
+    const auto is_within = [&](const Access& known) { return known.overlaps(access); };
+    if (std::none_of(declared.begin(), declared.end(), is_within)) all.push_back(access);
+  }
+  return all;
+}
+
+}  // namespace
+
 cudaError_t queue_kernel(cudaStream_t handle, const char* name, std::int64_t blocks, int threads,
-                         std::function<void()> kernel) {
+                         std::function<void()> kernel, const std::vector<Access>& accesses) {
   const cudaError_t queued = call("kernel", [&](Machine& m, Lock&) {
     constexpr std::int64_t kMostBlocks = 2147483647;
     constexpr int kMostThreads = 1024;
@@ -86,7 +102,7 @@ cudaError_t queue_kernel(cudaStream_t handle, const char* name, std::int64_t blo
       m.find(fmt::format("{}: {} is not of the thread's device", name, stream->agent.name));
       return cudaErrorInvalidResourceHandle;
     }
-    return m.submit(*stream, {name, declared_accesses(),
+    return m.submit(*stream, {name, with_declared(accesses),
                               [run = std::move(kernel)](Machine&, Device&, Agent&) { run(); }});
   });
   const cudaError_t before = cudaGetLastError();

@@ -125,19 +125,21 @@ cudaError_t Machine::submit(Stream& stream, Work work, std::vector<MomentPtr> af
 }
 
 // Nothing moves while all that are at work wait; one that waits for a flag may wait for the host.
+// Patience is counted in looks: who is stopped, or gets no turn, loses none.
 bool Machine::wait(Lock& lock, std::condition_variable& changed, const std::function<bool()>& holds,
                    const std::string& what, bool is_for_host) {
   const auto self = std::this_thread::get_id();
   const bool computed = computing.erase(self) > 0;
   blocked[self] = {what, is_for_host};
+  TimePoint seen = last_progress;
+  int looks = 0;
   while (!holds() && !is_stopping && !is_broken) {
-    changed.wait_for(lock, kLook);
+    if (changed.wait_for(lock, kLook) == std::cv_status::timeout) ++looks;
+    if (!computing.empty() || last_progress != std::exchange(seen, last_progress)) looks = 0;
     const bool any_for_host =
         std::any_of(blocked.begin(), blocked.end(), [](const auto& b) { return b.second.second; });
     const auto patience = options.patience * (any_for_host ? kHostPatience : 1);
-    const bool moves =
-        !computing.empty() || std::chrono::steady_clock::now() - last_progress < patience;
-    if (moves || holds()) continue;
+    if (looks * kLook < patience || holds()) continue;
     std::string all = "the device stands still:";
     for (const auto& [thread, waits] : blocked) all += " [" + waits.first + "]";
     find(all);
@@ -166,6 +168,7 @@ void Machine::await_device(Lock& lock, Device& device, const std::string& what) 
 
 void Machine::fail(Device& device, cudaError_t error) {
   if (device.failed == cudaSuccess) device.failed = error;
+  has_failed = true;
 }
 
 void Machine::report_leftovers() {
@@ -269,6 +272,7 @@ std::optional<int> asked_failure(Machine& machine, const std::string& function) 
   if (--calls > 0) return std::nullopt;
   const int result = error;
   found->second.pop_front();
+  machine.has_failed = true;
   return result;
 }
 
@@ -349,5 +353,24 @@ thread_local std::vector<Access> declared;
 DeclaredAccesses::DeclaredAccesses(std::vector<Access> accesses) { declared = std::move(accesses); }
 DeclaredAccesses::~DeclaredAccesses() { declared.clear(); }
 const std::vector<Access>& declared_accesses() { return declared; }
+
+HostWork::HostWork(const std::string& line, const std::string& what,
+                   const std::vector<Access>& accesses)
+    : line_(line) {
+  Machine& m = Machine::the();
+  const Lock lock(m.mutex);
+  if (!m.host_lines.contains(line)) m.host_lines[line] = m.make_agent(line);
+  Agent& agent = m.host_lines[line];
+  for (const Clock* before : {&m.flags, &m.host, &m.host_work}) join(agent.clock, *before);
+  if (agent.clock.size() <= agent.number) agent.clock.resize(agent.number + 1);
+  ++agent.clock[agent.number];
+  for (const Access& access : accesses) m.note(access, agent, what + " on " + line);
+}
+
+HostWork::~HostWork() {
+  Machine& m = Machine::the();
+  const Lock lock(m.mutex);
+  join(m.host_work, m.host_lines[line_].clock);
+}
 
 }  // namespace zplan::stand_in

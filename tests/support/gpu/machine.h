@@ -202,8 +202,10 @@ class Machine {
   std::deque<GraphExec> executables;
   std::map<const std::byte*, Allocation> allocations;
   std::size_t agents = 0;
-  Clock host;   // what threads of the host know to be done
-  Clock flags;  // what is before any write of a stream to a flag
+  Clock host;                               // what threads of the host know to be done
+  Clock flags;                              // what is before any write of a stream to a flag
+  std::map<std::string, Agent> host_lines;  // threads that say what they do (HostWork)
+  Clock host_work;                          // what they have done
   struct FlagWrite {
     std::uint64_t value;
     Clock clock;
@@ -212,6 +214,7 @@ class Machine {
   std::map<std::string, std::deque<std::pair<int, int>>> call_failures;  // calls to come, error
   int communicator_error = 0;
   bool forbids_allocations = false;
+  bool has_failed = false;  // a device or a call: queues are brought to their end in no order
   bool is_stopping = false, is_broken = false;
   std::map<std::thread::id, std::pair<std::string, bool>> blocked;
   std::set<std::thread::id> computing;
@@ -234,9 +237,10 @@ int& thread_device();
 cudaError_t& thread_error();
 const std::vector<Access>& declared_accesses();
 
-// Work of a kernel; the thread's last error, as a launch tells it, comes back.
+// Work of a kernel, which makes the accesses that the thread has declared, and these where they
+// touch none of the declared. The thread's last error, as a launch tells it, comes back.
 cudaError_t queue_kernel(cudaStream_t stream, const char* name, std::int64_t blocks, int threads,
-                         std::function<void()> kernel);
+                         std::function<void()> kernel, const std::vector<Access>& accesses = {});
 
 std::string range_text(const Access& access);
 

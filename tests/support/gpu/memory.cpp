@@ -89,7 +89,7 @@ bool Machine::check_range(const Access& access, const std::string& what, bool ma
 void Machine::note(const Access& access, const Agent& agent, const std::string& what) {
   if (access.bytes == 0) return;
   Allocation* found = allocation_of(access.begin);
-  if (!check_range(access, what)) return;
+  if (!check_range(access, what) || has_failed) return;
   if (const auto other = found->journal.add(access, agent.number, agent.clock, what))
     find(fmt::format("race: {} {} {} while nothing orders it after {}", what,
                      access.writes ? "writes" : "reads", range_text(access), *other));
@@ -152,11 +152,24 @@ void drop_pageable(Machine& m, Work& work) {
                 [&](const Access& access) { return m.allocation_of(access.begin) == nullptr; });
 }
 
+// From pageable memory to a device: the call returns when all is read, the device may come later
+// (CUDA runtime API, API synchronization behavior).
+cudaError_t copy_staged(Machine& m, Stream& stream, void* to, const void* from, std::size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(from);
+  const auto staged = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
+  return m.submit(stream, {"cudaMemcpy", {write_of(to, bytes)}, [=](Machine&, Device&, Agent&) {
+                             std::memcpy(to, staged->data(), bytes);
+                           }});
+}
+
 }  // namespace
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
   return call("cudaMemcpy", [&](Machine& m, Lock& lock) {
     Stream& stream = *m.stream_of(nullptr, "cudaMemcpy");
+    const Allocation* const target = m.allocation_of(to);
+    if (m.allocation_of(from) == nullptr && target != nullptr && target->device >= 0)
+      return copy_staged(m, stream, to, from, bytes);
     Work work = copy_work("cudaMemcpy", to, from, bytes);
     drop_pageable(m, work);
     const cudaError_t queued = m.submit(stream, std::move(work));

@@ -5,8 +5,9 @@
 //   streams    work of a stream is in order; streams share a number of hardware queues, in each of
 //              which one task at a time runs or waits, a little late at random
 //   memory     every known access lies in one live allocation and is ordered with those that it
-//              collides with (clocks.h): copies, fills, products, communication, and what kernels
-//              are declared to touch
+//              collides with (clocks.h): copies, fills, products, communication, what kernels are
+//              declared to touch or say by their arguments (queued_launch.h), and what threads of
+//              the host say that they do, who are ordered with streams by flags
 //   captures   follow the rules of stream capture; nothing is allocated meanwhile
 //   products   leading dimensions, alignment, auxiliary matrices, workspace [cublasLt.h]
 //   NCCL       members agree on each operation; so many collectives are on a device at a time;
@@ -78,6 +79,20 @@ class DeclaredAccesses {
   ~DeclaredAccesses();
   DeclaredAccesses(const DeclaredAccesses&) = delete;
   DeclaredAccesses& operator=(const DeclaredAccesses&) = delete;
+};
+
+// While it lives, a thread of the host makes these accesses, after all that any flag has told of by
+// then. A stream that waits for a flag of the host comes after what is over. `line`: what is in
+// order by itself.
+class HostWork {
+ public:
+  HostWork(const std::string& line, const std::string& what, const std::vector<Access>& accesses);
+  ~HostWork();
+  HostWork(const HostWork&) = delete;
+  HostWork& operator=(const HostWork&) = delete;
+
+ private:
+  std::string line_;
 };
 
 }  // namespace zplan::stand_in

@@ -242,14 +242,15 @@ bool may_use_flag(Machine& m, const Stream* stream, CUdeviceptr address, const c
   return false;
 }
 
-// The first write that opens the wait comes before it; where no stream made one, the host did, and
-// knows what any flag has told by now.
+// The first write that opens the wait comes before it; where no stream made one, the host did,
+// which knows what any flag has told by now, and what it has done.
 void order_after_flag(Machine& m, Agent& agent, const void* address, std::uint64_t at_least) {
   for (const auto& write : m.flag_writes[address])
     if (static_cast<std::int64_t>(write.value - at_least) >= 0)
       return join(agent.clock, write.clock);
   join(agent.clock, m.flags);
   join(agent.clock, m.host);
+  join(agent.clock, m.host_work);
 }
 
 CUresult write_value(CUstream handle, CUdeviceptr address, cuuint64_t value, unsigned) {
