@@ -39,7 +39,7 @@ struct KernelCall {
   std::span<const Operand> operands;
   AttributeValues attributes{};  // of this rank
   Env env;
-  std::int64_t step = 0;      // of the training, from 0
+  std::int64_t step = 0;      // of the training, from 0; where the run validates, the next one
   std::int64_t run_step = 0;  // of the run (schedule/step_sequence.h)
   std::int32_t rank = 0;
   RunServices* services = nullptr;  // null while preparing

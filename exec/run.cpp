@@ -240,7 +240,9 @@ std::vector<Rank> make_ranks(const RunOptions& options, Backends& backends,
     ranks.push_back({.number = number,
                      .memory = &memory[r],
                      .index = ProgramIndex(memory[r].rank_class().program),
-                     .makes_loss = loss_nodes(memory[r].rank_class().program),
+                     .makes_loss = options.validation.data
+                                       ? loss_nodes(memory[r].rank_class().program)
+                                       : std::vector<bool>{},
                      .backend = std::move(backends.all[r]),
                      .reader = has_file ? make_io_engine(options.storage) : nullptr,
                      .writer = has_file ? make_io_engine(options.storage) : nullptr});
@@ -402,12 +404,15 @@ void save(const RunState& state, Saver& saver, std::int64_t trained) {
   saver.save(start.step + trained, start.sample + trained * state.job->global_batch);
 }
 
+// As due, and ahead of what validates the last step.
 BorderAction saving(const RunState& state, Saver& saver) {
   const StepSequence& steps = state.services.steps();
   return {.is_at =
               [&](std::int64_t step) {
+                const std::int64_t trained = steps.trained_before(step);
+                const bool is_last = step < steps.size() && trained == steps.training_steps();
                 return steps.follows_training(step) &&
-                       saver.is_due(steps.start().step + steps.trained_before(step));
+                       (is_last || saver.is_due(steps.start().step + trained));
               },
           .act = [&](std::int64_t step) { save(state, saver, steps.trained_before(step)); }};
 }
@@ -503,7 +508,9 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   }
   if (saver) result.saves = save_end(state, *saver);
   result.interrupted = state.gate.was_interrupted();
-  if (options.exported && !result.interrupted)
+  const bool is_trained =
+      std::ssize(state.log.results()) == state.services.steps().training_steps();
+  if (options.exported && is_trained)
     result.exported = write_weights(job, *options.exported, result.memory, written.get(),
                                     options.rendezvous.get());
   for (RankMemory& m : result.memory)

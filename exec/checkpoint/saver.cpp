@@ -10,6 +10,7 @@
 
 #include "exec/checkpoint/checkpoint_file.h"
 #include "exec/checkpoint/checksum.h"
+#include "exec/memory/all_cores.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {
@@ -18,7 +19,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kCopyChunk = std::int64_t{16} << 20;  // bytes that a thread copies at a time
-constexpr unsigned kMostCopyThreads = 8;  // [assumed] enough for the memory of a socket
 
 Seconds since(Clock::time_point start) {
   return {std::chrono::duration<double>(Clock::now() - start).count()};
@@ -37,19 +37,10 @@ struct Chunk {
   std::int64_t bytes;
 };
 
-// On several cores: nothing else runs meanwhile.
 void copy_chunks(const std::vector<Chunk>& chunks) {
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < chunks.size(); i = next++)
-      std::memcpy(chunks[i].to, chunks[i].from, static_cast<std::size_t>(chunks[i].bytes));
-  };
-  const unsigned threads =
-      std::min<unsigned>(kMostCopyThreads, std::max(1U, std::thread::hardware_concurrency()));
-  std::vector<std::jthread> others;
-  for (unsigned i = 1; i < std::min<std::size_t>(threads, chunks.size()); ++i)
-    others.emplace_back(work);
-  work();
+  on_all_cores(chunks.size(), [&](std::size_t i) {
+    std::memcpy(chunks[i].to, chunks[i].from, static_cast<std::size_t>(chunks[i].bytes));
+  });
 }
 
 }  // namespace

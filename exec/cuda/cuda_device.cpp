@@ -160,7 +160,7 @@ Slab CudaDevice::make_pinned_slab(Bytes size) {
   }
   auto* const data = static_cast<std::byte*>(memory);
   Slab slab(data, size, [](std::byte* begin, Bytes) noexcept { cudaFreeHost(begin); });
-  fill_poison(data, size);
+  poison_slab(data, size);
   return slab;
 }
 

@@ -33,7 +33,8 @@ struct DriveTimes::State {
 };
 
 DriveTimes::DriveTimes(const std::string& directory, std::int64_t most_bytes, const Effort& effort)
-    : state_(std::make_unique<State>(StorageOptions{.directory = directory}, Bytes{most_bytes})),
+    : state_(std::make_unique<State>(StorageOptions{.directory = directory, .checks = false},
+                                     Bytes{most_bytes})),
       most_(most_bytes),
       effort_{effort.seconds * kDriveEffort, effort.batches} {
   for (std::int64_t i = 0; i < kPlaces; ++i)  // what was never written is not read from the drive

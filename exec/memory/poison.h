@@ -34,6 +34,9 @@ inline void fill_poison(std::byte* data, Bytes bytes) {
                 static_cast<std::size_t>(std::min(bytes.value - i, kBlock)));
 }
 
+// The same of a new slab, by all cores: most of it is the system's work of handing out pages.
+void poison_slab(std::byte* data, Bytes size);
+
 // Of bytes that are used from their begin on and held poison before: up to the first block that
 // still does.
 inline void refill_poison(std::byte* data, Bytes bytes) {

@@ -50,7 +50,7 @@ Slab::Slab(Bytes size) : size_(round_up(size, Bytes{sysconf(_SC_PAGESIZE)})) {
   release_ = [](std::byte* data, Bytes bytes) noexcept {
     munmap(data, static_cast<std::size_t>(bytes.value));
   };
-  fill_poison(data_, size_);
+  poison_slab(data_, size_);
 }
 
 Slab::~Slab() {
@@ -158,6 +158,7 @@ void check_memory_suffices(const Job& job, std::span<const std::int32_t> ranks,
       const Bytes slab = placement.slab[static_cast<std::size_t>(tier)];
       if (device.host_reaches(tier)) needed += gib(slab);
     }
+    needed += gib(BlockSums::memory_of(placement.slab[static_cast<std::size_t>(Tier::kNvme)]));
   }
   const double available = gib(available_memory());
   if (needed <= available) return;

@@ -53,7 +53,7 @@ SlabFile::SlabFile(const StorageOptions& options, std::int32_t rank, Bytes size)
         "the job keeps {:.2f} GiB of rank {} on NVMe: expected a directory for its files",
         gib(static_cast<double>(size.value)), rank));
   }
-  sums_ = std::make_unique<BlockSums>(size_);
+  if (options.checks) sums_ = std::make_unique<BlockSums>(size_);
   create(options.directory, rank);
   try {
     reserve(options.fault);

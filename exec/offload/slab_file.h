@@ -1,7 +1,7 @@
 // The NVMe slab of one rank: a file of the slab's size, reserved when it is made. Its name is
 // zplan-<process>-<number>-rank<rank>.slab; it is locked while its run lives and has no name after
 // it, so a file of this pattern without a lock is what a killed run left behind. What is read from
-// it is compared with what was written.
+// it is compared with what was written, if the options say so.
 #pragma once
 
 #include <cstdint>

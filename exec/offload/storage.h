@@ -29,6 +29,8 @@ struct StorageOptions {
   std::string directory{};  // of the files that are the NVMe slabs; empty: none
   IoMethod method = IoMethod::kAuto;
   IoFault fault{};  // for tests
+  // Whether what is read is compared with what was written (block_sums.h).
+  bool checks = true;
 };
 
 // What a run that uses NVMe does.

@@ -124,11 +124,13 @@ void Launcher::walk_step(Cursor& cursor, const Border& border, const Visit& visi
   if (in_segment) cross();
 }
 
-// Of one step of each kind.
+// Of the first step that trains and of the first that validates.
 void Launcher::capture_segments() {
   const StepSequence& steps = state_.services.steps();
-  for (std::int64_t step = 0; step < steps.size(); ++step)
-    if (segments_of(step).empty()) capture_segments(step);
+  std::int64_t step = 0;
+  if (steps.size() > 0) capture_segments(step);
+  while (step < steps.size() && steps[step].validates() == steps[0].validates()) ++step;
+  if (step < steps.size()) capture_segments(step);
   const std::size_t ends = std::max(segments_[0].size(), segments_[1].size()) *
                            static_cast<std::size_t>(steps_back(rank_.program()) + 1);
   for (std::size_t i = 0; i < ends; ++i) segment_ends_.push_back({queues_.make_event(false), {}});
@@ -208,19 +210,20 @@ void Launcher::launch(const Instance& at, std::int64_t step) {
   for (const Edge& edge : rank_.program().after(node)) {
     if (const auto needed = rank_.index.resolve(edge, at.iterations)) wait_for(node.lane, *needed);
   }
-  if (!is_skipped(state_, rank_, at.node, step)) execute(at, state_.services.steps()[step]);
+  if (!is_skipped(state_, rank_, at.node, step)) execute(at, step);
   follow(at);
 }
 
-void Launcher::execute(const Instance& at, const StepPlace& place) {
+void Launcher::execute(const Instance& at, std::int64_t step) {
   const Node& node = rank_.node(at);
+  const StepPlace& place = state_.services.steps()[step];
   const BoundOperands operands(rank_, at);
   if (!state_.options->record_timeline || place.validates()) {
-    execute(at, operands);
+    execute(at, step, operands);
   } else {
     const EventId start = timing_[2 * timed_.size()], end = timing_[2 * timed_.size() + 1];
     queues_.record(node.lane, start);
-    execute(at, operands);
+    execute(at, step, operands);
     queues_.record(node.lane, end);
     timed_.push_back(
         {state_of(node.lane).run, place.trained, op_id(rank_.program(), node, at.env), start, end});
@@ -262,13 +265,13 @@ std::optional<EventId> Launcher::EventRing::event_of(std::int64_t completed) con
   return found;
 }
 
-void Launcher::execute(const Instance& at, const BoundOperands& operands) {
+void Launcher::execute(const Instance& at, std::int64_t step, const BoundOperands& operands) {
   const Node& node = rank_.node(at);
   switch (node.kind) {
     case OpKind::kKernel:
     case OpKind::kCopy:
     case OpKind::kMark:
-      return execute_local(state_, rank_, at, operands);
+      return execute_local(state_, rank_, at, step, operands);
     case OpKind::kCollective:
       return comm_.collective(rank_.number, at, collective_call(node, operands));
     case OpKind::kSend:

@@ -95,12 +95,12 @@ class Launcher {
   void capture_segments();
   void capture_segments(std::int64_t step);
 
-  // Calls border(opens) where a segment begins and where it has ended, and visit(instance,
-  // in_segment) for each launched node of the step that the cursor stands at.
   std::vector<Segment>& segments_of(std::int64_t step) {
     return segments_[state_.services.validates(step) ? 1 : 0];
   }
 
+  // Calls border(opens) where a segment begins and where it has ended, and visit(instance,
+  // in_segment) for each launched node of the step that the cursor stands at.
   template <typename Border, typename Visit>
   void walk_step(Cursor& cursor, const Border& border, const Visit& visit);
   void launch_step(std::int64_t step);
@@ -111,8 +111,8 @@ class Launcher {
   void launch(const Instance& at, std::int64_t step);
   void wait_for(Lane lane, const Threshold& needed);
   EventId event_of(const Threshold& needed) const;
-  void execute(const Instance& at, const StepPlace& place);
-  void execute(const Instance& at, const BoundOperands& operands);
+  void execute(const Instance& at, std::int64_t step);
+  void execute(const Instance& at, std::int64_t step, const BoundOperands& operands);
   void follow(const Instance& at);
   void know_each_other(const std::vector<Lane>& lanes);
 

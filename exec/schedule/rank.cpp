@@ -53,10 +53,10 @@ std::span<const Operand> touched(const Rank& rank, const Node& node,
 }
 
 bool is_skipped(const RunState& state, const Rank& rank, NodeIndex node, std::int64_t run_step) {
-  return !rank.makes_loss[node] && state.services.validates(run_step);
+  return state.services.validates(run_step) && !rank.makes_loss[node];
 }
 
-void execute_local(RunState& state, const Rank& rank, const Instance& at,
+void execute_local(RunState& state, const Rank& rank, const Instance& at, std::int64_t run_step,
                    const BoundOperands& operands) {
   const Node& node = rank.node(at);
   if (!is_member(rank, node)) return;
@@ -70,8 +70,8 @@ void execute_local(RunState& state, const Rank& rank, const Instance& at,
   call.env = at.env;
   // That of its unit, where an iteration goes through several.
   call.env.layer += node.member / rank.program().unit_layers;
-  call.step = state.services.steps()[at.step()].step;
-  call.run_step = at.step();
+  call.step = state.services.steps()[run_step].step;
+  call.run_step = run_step;
   call.rank = rank.number;
   call.services = &state.services;
   rank.backend->run_kernel(call);

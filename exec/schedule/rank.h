@@ -25,7 +25,8 @@ struct Rank {
   std::int32_t number = 0;
   RankMemory* memory = nullptr;
   ProgramIndex index;
-  std::vector<bool> makes_loss;  // by node (planner/program/instances/validation.h)
+  // By node (planner/program/instances/validation.h), of a run that validates.
+  std::vector<bool> makes_loss;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<IoEngine> reader, writer;  // of the lanes from and to NVMe; null: none
 
@@ -43,7 +44,7 @@ struct LaneRun {
   // By place in the step: what the operation took in all steps but the first, in ns. Kept in every
   // run: an addition beside the two looks at the clock that each operation has anyway.
   std::vector<std::int64_t> busy_ns;
-  std::int64_t step_ns = 0;  // the same of all operations of the step under way
+  std::int64_t step_ns = 0;  // what all operations of the step under way have taken
 
   bool ends_step() const { return cursor->lane_sequence % nodes == nodes - 1; }
   const Node& node() const { return rank->node(*cursor); }
@@ -82,9 +83,9 @@ std::span<const Operand> touched(const Rank& rank, const Node& node, const Bound
 // Whether the step passes the node over: it validates, and has no use for it.
 bool is_skipped(const RunState& state, const Rank& rank, NodeIndex node, std::int64_t run_step);
 
-// Runs a kernel, a copy or a mark, but not what another rank does alone. Throws Error(kDevice) when
-// storage fails.
-void execute_local(RunState& state, const Rank& rank, const Instance& at,
+// Runs a kernel, a copy or a mark of a step of the run, but not what another rank does alone.
+// Throws Error(kDevice) when storage fails.
+void execute_local(RunState& state, const Rank& rank, const Instance& at, std::int64_t run_step,
                    const BoundOperands& operands);
 
 CollectiveCall collective_call(const Node& node, const BoundOperands& operands);

@@ -187,7 +187,7 @@ class SerialRun {
       case OpKind::kKernel:
       case OpKind::kCopy:
       case OpKind::kMark:
-        execute_local(state_, *lane.rank, *lane.cursor, operands_.front());
+        execute_local(state_, *lane.rank, *lane.cursor, lane.cursor->step(), operands_.front());
         break;
       case OpKind::kCollective:
         compute_collective();

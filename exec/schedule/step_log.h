@@ -30,6 +30,7 @@ class StepLog {
         validated_(std::move(validated)),
         pending_(static_cast<std::size_t>(services.steps().size())) {
     results_.reserve(static_cast<std::size_t>(services.steps().training_steps()));
+    validations_.reserve(static_cast<std::size_t>(services.steps().validations()));
   }
 
   // Before any lane ends a step.
@@ -99,6 +100,10 @@ class StepLog {
     validation_.loss += result.loss / static_cast<double>(batches);
     validation_.wall += result.wall;
     if (place.batch + 1 < batches) return;
+    if (!std::isfinite(validation_.loss))
+      throw Error(ExitCode::kCheckFailed, "validation after step " + std::to_string(place.step) +
+                                              ": expected a finite loss, got " +
+                                              std::to_string(validation_.loss));
     validations_.push_back(validation_);
     if (validated_) validated_(validation_);
   }

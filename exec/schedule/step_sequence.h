@@ -39,7 +39,7 @@ class StepSequence {
   std::int64_t training_steps() const { return steps_; }
   std::int64_t size() const { return std::ssize(places_); }
   std::int64_t batches() const { return batches_; }  // of a validation
-  bool validates() const { return size() > steps_; }
+  std::int64_t validations() const { return batches_ > 0 ? (size() - steps_) / batches_ : 0; }
   const StepPlace& operator[](std::int64_t run_step) const {
     return places_[static_cast<std::size_t>(run_step)];
   }

@@ -188,7 +188,7 @@ class ThreadedRun {
       return comm_->send(rank.number, at.node, operands[0].data, operands[0].view->bytes());
     if (node.kind == OpKind::kReceive)
       return comm_->receive(rank.number, at.node, operands[0].data, operands[0].view->bytes());
-    execute_local(state_, rank, at, operands);
+    execute_local(state_, rank, at, at.step(), operands);
     return ready;
   }
 

@@ -238,6 +238,25 @@ const TierTraffic* longest(const std::vector<TierTraffic>& traffic, Hop hop) {
   return found;
 }
 
+std::vector<CopiedBytes> copied_per_step(const Job& job) {
+  std::array<TierTraffic, kHopCount> sums;
+  for (const RankClass& c : job.classes) {
+    const std::vector<std::int64_t> instances = instances_per_step(c.program);
+    for (std::size_t i = 0; i < instances.size(); ++i) {
+      const Node& node = c.program.nodes[i];
+      const std::optional<Hop> hop = hop_of(c.program, node);
+      if (!hop || !state_of(node) || node.kind != OpKind::kCopy) continue;
+      const double times = static_cast<double>(instances[i]) * share_of_rank(job, node);
+      add_bytes(job, c.program, node, times * job.replicas(), sums[static_cast<std::size_t>(*hop)]);
+    }
+  }
+  std::vector<CopiedBytes> copied;
+  for (const Hop hop : {Hop::kGpuCpu, Hop::kCpuNvme})
+    if (const TierTraffic& sum = sums[static_cast<std::size_t>(hop)]; sum.bytes() > 0)
+      copied.push_back({hop, sum.nearer, sum.farther});
+  return copied;
+}
+
 double parameter_loads(const Job& job, int stage) {
   const Program& program = job.classes[static_cast<std::size_t>(stage)].program;
   const LayerParameters parameters = layer_parameters(job, stage);

@@ -52,6 +52,14 @@ std::vector<TierTraffic> tier_traffic(const CostModel& model);
 // Of a hop the one whose transfers take longest; null: there is none.
 const TierTraffic* longest(const std::vector<TierTraffic>& traffic, Hop hop);
 
+// What copies between the tiers move in one step, of all ranks.
+struct CopiedBytes {
+  Hop hop = Hop::kGpuCpu;
+  double nearer = 0, farther = 0;  // to the GPU and away from it
+};
+// Of the hops GPU - CPU and CPU - NVMe those with bytes.
+std::vector<CopiedBytes> copied_per_step(const Job& job);
+
 // How often a micro-step loads the parameters of the layers of a stage: from their home to the GPU
 // or, where that is the GPU, from other ranks. 0: they are where they are used.
 double parameter_loads(const Job& job, int stage);

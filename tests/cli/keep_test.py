@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 
 from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main
 
@@ -157,9 +158,33 @@ class Validating(KeepTest):
         self.assertEqual(self.validations(self.train(*options, steps=0)),
                          [(0, self.losses(trained)[0])])
 
+    def test_several_batches_have_the_mean_of_their_losses(self):
+        with open(self.path("train.json"), "w", encoding="utf-8") as file:
+            json.dump({"schema": "zplan.train/1", "learning_rate": 0.0}, file)
+        steps = self.losses(self.train("--data", "other.txt", "--train", "train.json", steps=2))
+        self.assertNotEqual(*steps)
+        options = ("--validate", "other.txt", "--validate-batches", "2")
+        ((_, loss),) = self.validations(self.train(*options, steps=0))
+        self.assertAlmostEqual(loss, sum(steps) / 2, places=9)
+
+    def test_ctrl_c_in_the_last_validation_finds_the_training_kept(self):
+        process = self.start("--save", KEPT, "--validate", "other.txt", "--validate-batches",
+                             "100000", "--export", "out", steps=2)
+        while not os.path.exists(self.path(os.path.join(KEPT, "step-000002"))):
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, INTERRUPTED, err)
+        self.assertIn("interrupted in the validation after 2 steps of 2; kept in", err)
+        self.assertIn("model.safetensors", os.listdir(self.path("out")))
+
     def test_what_cannot_be_validated(self):
         for options, says in (
             (("--validate-every", "2"), "--validate FILE"),
+            (("--validate-batches", "2"), "--validate FILE"),
+            (("--validate", "other.txt", "--steps", "9", "--validate-every", "1",
+              "--validate-batches", "200000"), "10 validations of 200000"),
             (("--validate", "nowhere.txt"), "nowhere.txt"),
             (("--validate", "/dev/zero"), "/dev/zero"),
             (("--steps", "0"), "--validate"),
@@ -170,17 +195,21 @@ class Validating(KeepTest):
 class Together(KeepTest):
     """Two ranks that are processes, and one folder."""
 
-    def run_both(self, *options, steps):
+    def start_both(self, *options_of, steps):
+        """With options of rank 0 and of rank 1."""
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             port = listener.getsockname()[1]
         processes = []
-        for rank in "01":
+        for rank, options in zip("01", options_of, strict=True):
             place = {"RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank,
                      "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             processes.append(self.start(*options, "--json", steps=steps,
                                         env={**os.environ, **place}))
-        ends = [self.end_of(process) for process in processes]
+        return [self.end_of(process) for process in processes]
+
+    def run_both(self, *options, steps):
+        ends = self.start_both(options, options, steps=steps)
         self.assertEqual([end[0] for end in ends], [0, 0], ends)
         return json.loads(ends[0][1] or ends[1][1]), "".join(end[2] for end in ends)
 
@@ -205,6 +234,14 @@ class Together(KeepTest):
         self.assertEqual(self.validations(both), self.validations(self.train(*options, steps=2)))
         last = os.path.join(KEPT, "step-000004")  # by one process
         self.assertEqual(self.losses(self.train("--resume-from", last, steps=5)), whole[4:])
+
+
+    def test_those_that_validate_otherwise_do_not_start(self):
+        validate = ("--validate", "other.txt")
+        for other in (), (*validate, "--validate-every", "2"), (*validate, "--validate-batches", "2"):
+            for code, _, err in self.start_both(validate, other, steps=3):
+                self.assertEqual(code, BAD_INPUT, err)
+                self.assertIn("validation", err)
 
 
 class Ending(KeepTest):

@@ -1,5 +1,6 @@
 """The NVMe tier as its user sees it: real files, and what happens when storage fails."""
 
+import json
 import os
 import random
 import resource
@@ -58,6 +59,18 @@ class WhatARunDoes(StorageTest):
         self.assertEqual(losses[0], losses[1])
         for a, b in zip(losses[0], losses[2]):
             self.assertAlmostEqual(a, b, delta=1e-5 * b)
+
+
+    def test_a_step_reads_and_writes_each_state_on_the_drive_once(self):
+        ran = self.good_json(*self.run_arguments("--log", "log.jsonl"))
+        with open(self.path("log.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual(len(lines), 3)
+        for line in lines:
+            for way in "in", "out":
+                moved = line[f"nvme_{way}_bytes_per_s"] * line["wall_s"]
+                self.assertLessEqual(moved, ran["nvme"]["bytes"])
+                self.assertGreater(moved, 0.9 * ran["nvme"]["bytes"])  # less what blocks round up
 
 
 class Faults(StorageTest):

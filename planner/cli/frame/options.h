@@ -126,11 +126,11 @@ enum class BackendChoice : std::uint8_t { kAsPlanned, kCpu, kCuda };
 
 struct RunCommand {
   std::string plan;
-  std::string data;                 // empty: the sample text
-  std::string train;                // empty: the defaults of TrainConfig
-  std::string validate;             // data that is not trained on; empty: none
-  std::int64_t validate_every = 0;  // steps; 0: at the end alone
-  std::int64_t validate_batches = 4;
+  std::string data;                   // empty: the sample text
+  std::string train;                  // empty: the defaults of TrainConfig
+  std::string validate;               // data that is not trained on; empty: none
+  std::int64_t validate_every = 0;    // steps; 0: at the end alone
+  std::int64_t validate_batches = 0;  // global batches; 0: some
   std::string trace, timeline;
   std::string dtype;  // "f32", "f64"; empty: that of the plan's kernel set
   std::optional<std::uint64_t> seed;

@@ -31,6 +31,15 @@ exec::DataSource open_data(const RunCommand& command) {
   return exec::DataSource({sample.text.begin(), sample.text.end()}, std::string(sample.name));
 }
 
+// Of data that is not trained on.
+exec::ValidationOptions open_validation(const RunCommand& command) {
+  constexpr std::int64_t kBatches = 4;
+  if (command.validate.empty()) return {};
+  return {std::make_shared<const exec::DataSource>(exec::DataSource::from_file(command.validate)),
+          {.every = command.validate_every,
+           .batches = command.validate_batches > 0 ? command.validate_batches : kBatches}};
+}
+
 exec::RunOptions run_options(const RunCommand& command) {
   exec::RunOptions options;
   options.steps = command.steps;
@@ -77,19 +86,11 @@ bool has_losses(const Job& job, const exec::RunOptions& options) {
   return !options.rendezvous || options.rendezvous->rank() == reporting_rank(job);
 }
 
-// The loss on data that is not trained on.
-void add_validation(const RunCommand& command, exec::RunOptions& options) {
-  if (command.validate.empty()) return;
-  options.validation.data =
-      std::make_shared<const exec::DataSource>(exec::DataSource::from_file(command.validate));
-  options.validation.times = {command.validate_every, command.validate_batches};
-}
-
 // Runs a job and shows how far it is; the listeners of the options hear of its steps, too.
 exec::RunResult run_shown(const Job& job, const exec::DataSource& data, exec::RunOptions options,
                           std::string_view title) {
   if (!has_losses(job, options)) return exec::run(job, data, options);
-  LiveLine line(title, options.steps, job);
+  LiveLine line(title, options.steps, options.validation.data != nullptr, job);
   options.resumed = [&, resumed = options.resumed](const exec::ResumePoint& point) {
     line.begin(point.step);
     if (resumed) resumed(point);
@@ -206,7 +207,8 @@ void complain_of_slow(const std::vector<exec::KernelChoice>& choices) {
 
 // Trains, compares with the reference unless that is null, and writes the timelines.
 RunReport train(const RunCommand& command, const PlannedJob& planned, const PlannedJob* reference,
-                const exec::DataSource& data, exec::RunOptions options) {
+                const exec::DataSource& data, const exec::ValidationOptions& validation,
+                exec::RunOptions options) {
   const InterruptGuard guard;
   RunReport report;
   report.steps_wanted = command.steps;
@@ -221,7 +223,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   exec::RunOptions kept = options;
   keep_states(command, planned, kept);
   add_weights(command, planned, kept);
-  add_validation(command, kept);
+  kept.validation = validation;
   kept.step_done = [&](std::int64_t step, const exec::StepResult& done) {
     if (step + 1 == command.steps) at_end = exec::process_memory();
     log.add(step, done);
@@ -230,7 +232,8 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   const exec::RunResult result = run_shown(planned.job, data, kept, "training");
   const bool in_one = !options.rendezvous && options.device->host_reaches(Tier::kGpu);
   if (in_one && at_end.resident.value > 0) {
-    const ProcessLoad load{.text = data.size(),
+    const Bytes other = validation.data ? validation.data->size() : Bytes{0};
+    const ProcessLoad load{.text = data.size() + other,
                            .threads_per_rank = command.threads_per_rank,
                            .recorded_steps = options.record_timeline ? command.steps : 0,
                            .copy = result.saves ? result.saves->staging : Bytes{0}};
@@ -260,10 +263,11 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
 // The other processes learn how this one ended.
 RunReport train_together(const RunCommand& command, const PlannedJob& planned,
                          const PlannedJob* reference, const exec::DataSource& data,
+                         const exec::ValidationOptions& validation,
                          const exec::RunOptions& options) {
-  if (!options.rendezvous) return train(command, planned, reference, data, options);
+  if (!options.rendezvous) return train(command, planned, reference, data, validation, options);
   try {
-    RunReport report = train(command, planned, reference, data, options);
+    RunReport report = train(command, planned, reference, data, validation, options);
     options.rendezvous->finish();
     return report;
   } catch (const std::exception& error) {
@@ -275,9 +279,10 @@ RunReport train_together(const RunCommand& command, const PlannedJob& planned,
 ExitCode conclude(const RunReport& report) {
   if (report.interrupted) {
     const bool is_kept = report.saves && !report.saves->saved.empty() && !report.saves->last_failed;
+    const bool is_trained = report.last_step() >= report.steps_wanted;
     complain(fmt::format(
-        "interrupted after {} of {}; {}", count_of(report.last_step(), "step"),
-        grouped(report.steps_wanted),
+        "interrupted {}after {} of {}; {}", is_trained ? "in the validation " : "",
+        count_of(report.last_step(), "step"), grouped(report.steps_wanted),
         is_kept ? fmt::format("kept in {}, --resume goes on",
                               exec::path_in(report.saves->folder,
                                             exec::checkpoint_name(report.saves->saved.back().step)))
@@ -345,13 +350,14 @@ ExitCode execute(const RunCommand& command) {
     return ExitCode::kInfeasible;
   }
   const exec::DataSource data = open_data(command);
+  const exec::ValidationOptions validation = open_validation(command);
   std::optional<PlannedJob> reference;
   if (command.check) reference = build_job(reference_plan(planned.plan), planned.model);
   exec::RunOptions options = run_options(command);
   options.device = open_device(planned.plan, local_rank());
   options.rendezvous = meet_processes(command, planned);
-  RunReport report =
-      train_together(command, planned, reference ? &*reference : nullptr, data, options);
+  RunReport report = train_together(command, planned, reference ? &*reference : nullptr, data,
+                                    validation, options);
   if (!has_losses(planned.job, options)) return conclude(report);
   add_prediction(command, planned, report);
   write_answer(run_sheet(planned, report), command.json);

@@ -22,18 +22,21 @@ void LiveLine::begin(std::int64_t first_step) {
 }
 
 void LiveLine::end_step(std::int64_t step, const exec::StepResult& result) {
-  const auto tokens = static_cast<double>(tokens_);
-  std::string last =
-      fmt::format(", loss {:.4f}, {:.0f} tokens/s", result.loss, tokens / result.wall.value);
+  const double wall = result.wall.value;
+  std::string words = fmt::format(", loss {:.4f}, {:.0f} tokens/s", result.loss,
+                                  static_cast<double>(tokens_) / wall);
   if (result.exposed)
-    last += fmt::format(", {:.0f} % exposed", 100 * result.exposed->value / result.wall.value);
-  last += words_of(traffic_, result.wall);
+    words += fmt::format(", {:.0f} % exposed", 100 * result.exposed->value / wall);
+  for (const CopiedBytes& copied : copied_)
+    words += fmt::format(", {} {} in, {} out", name(copied.hop),
+                         format_rate(BytesPerSecond{copied.nearer / wall}),
+                         format_rate(BytesPerSecond{copied.farther / wall}));
   {
     const std::lock_guard lock(mutex_);
-    last_ = std::move(last);
+    last_ = std::move(words);
   }
-  progress_.show(fmt::format("{}: step {} of {}{}{}; {} left", title_, step + 1, steps_,
-                             this->last(), result.skipped ? ", update skipped" : "",
+  progress_.show(fmt::format("{}: step {} of {}{}{}{}", title_, step + 1, steps_, last(),
+                             result.skipped ? ", update skipped" : "",
                              left(static_cast<double>(step + 1 - first_))));
 }
 
@@ -43,9 +46,12 @@ void LiveLine::validated(const exec::ValidationResult& result) {
 }
 
 void LiveLine::within(double done) {
-  const double whole =
-      std::clamp(std::floor(done), 0.0, std::max(0.0, static_cast<double>(steps_ - first_ - 1)));
-  progress_.show(fmt::format("{}: step {} of {}, {:.0f} % of it{}; {} left", title_,
+  const auto all = static_cast<double>(std::max<std::int64_t>(0, steps_ - first_));
+  if (validates_ && done >= all)
+    return progress_.show(
+        fmt::format("{}: validating after step {}{}", title_, std::max(first_, steps_), last()));
+  const double whole = std::clamp(std::floor(done), 0.0, std::max(0.0, all - 1));
+  progress_.show(fmt::format("{}: step {} of {}, {:.0f} % of it{}{}", title_,
                              first_ + static_cast<std::int64_t>(whole) + 1, steps_,
                              100 * (done - whole), last(), left(done)));
 }
@@ -55,14 +61,17 @@ std::string LiveLine::last() {
   return last_ + validation_;
 }
 
+// "; 75.00 s left"; nothing where nothing is done yet.
 std::string LiveLine::left(double done) const {
+  if (done <= 0) return "";
   const std::chrono::duration<double> spent = Clock::now() - start_;
   const auto all = static_cast<double>(steps_ - first_);
-  return format_seconds(Seconds{std::ceil(spent.count() * (all - done) / done)});
+  return fmt::format("; {} left",
+                     format_seconds(Seconds{std::ceil(spent.count() * (all - done) / done)}));
 }
 
 StepFile::StepFile(const std::string& path, const Job& job)
-    : path_(path), tokens_(job.global_batch * job.sequence), traffic_(tier_traffic(job)) {
+    : path_(path), tokens_(job.global_batch * job.sequence), copied_(copied_per_step(job)) {
   if (path.empty()) return;
   out_.open(path, std::ios::app);
   check();
@@ -77,10 +86,10 @@ void StepFile::add(std::int64_t step, const exec::StepResult& done) {
       json_number(done.loss_scale), json_number(wall),
       json_number(static_cast<double>(tokens_) / wall));
   if (done.exposed) line += fmt::format(", \"exposed_s\": {}", json_number(done.exposed->value));
-  for (const TierTraffic& tier : traffic_)
+  for (const CopiedBytes& copied : copied_)
     line += fmt::format(", \"{0}_in_bytes_per_s\": {1}, \"{0}_out_bytes_per_s\": {2}",
-                        name(tier.tier), json_number(static_cast<double>(tier.in.value) / wall),
-                        json_number(static_cast<double>(tier.out.value) / wall));
+                        copied.hop == Hop::kCpuNvme ? "nvme" : "cpu",
+                        json_number(copied.nearer / wall), json_number(copied.farther / wall));
   write(line + "}\n");
 }
 

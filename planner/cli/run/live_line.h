@@ -1,5 +1,6 @@
 // What a training says while it lasts: a line that shows how far it is, within its steps too, and a
-// file with a line of JSON for each step. Times that are left are those of what is done so far.
+// file with a line of JSON for each step and validation. Times that are left are those of what is
+// done so far.
 #pragma once
 
 #include <chrono>
@@ -12,20 +13,23 @@
 
 #include "exec/schedule/step_result.h"
 #include "planner/cli/frame/progress.h"
-#include "planner/cli/run/tier_traffic.h"
+#include "planner/cost/tier_traffic.h"
 #include "planner/program/job/job.h"
 
 namespace zplan {
 
-// "training: step 3 of 10, 40 % of it, loss 5.4210, 812 tokens/s, 12 % exposed, nvme 1.20 GB/s in,
-// 1.20 GB/s out; 75.00 s left": of the last step that is done.
+// "training: step 3 of 10, 40 % of it, loss 5.4210, 812 tokens/s, 12 % exposed, CPU - NVMe 1.20
+// GB/s in, 1.20 GB/s out; 75.00 s left", of the last step that is done: exposed is what its compute
+// lane stood still, mean over the ranks of this process.
 class LiveLine {
  public:
-  LiveLine(std::string_view title, std::int64_t steps, const Job& job)
+  // `validates`: a validation comes after the last step.
+  LiveLine(std::string_view title, std::int64_t steps, bool validates, const Job& job)
       : title_(title),
         steps_(steps),
+        validates_(validates),
         tokens_(job.global_batch * job.sequence),
-        traffic_(tier_traffic(job)) {}
+        copied_(copied_per_step(job)) {}
 
   // Before the first step.
   void begin(std::int64_t first_step);
@@ -43,8 +47,10 @@ class LiveLine {
 
   Progress progress_;
   std::string title_;
-  std::int64_t steps_, tokens_;
-  std::vector<TierTraffic> traffic_;
+  std::int64_t steps_;
+  bool validates_;
+  std::int64_t tokens_;
+  std::vector<CopiedBytes> copied_;
   std::int64_t first_ = 0;
   Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
@@ -66,7 +72,7 @@ class StepFile {
 
   std::string path_;
   std::int64_t tokens_;
-  std::vector<TierTraffic> traffic_;
+  std::vector<CopiedBytes> copied_;
   std::ofstream out_;
 };
 

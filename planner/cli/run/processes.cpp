@@ -54,6 +54,16 @@ void check_process_options(const RunCommand& command) {
   if (!command.timeline.empty()) refuse("--timeline");
 }
 
+namespace {
+
+// Processes validate at the same steps, as much.
+std::string validation_words(const RunCommand& command) {
+  if (command.validate.empty()) return "none";
+  return fmt::format("every {}, {} batches", command.validate_every, command.validate_batches);
+}
+
+}  // namespace
+
 std::shared_ptr<exec::Rendezvous> meet_processes(const RunCommand& command,
                                                  const PlannedJob& planned) {
   const auto at = environment();
@@ -67,7 +77,8 @@ std::shared_ptr<exec::Rendezvous> meet_processes(const RunCommand& command,
       exec::RendezvousOptions{.at = *at,
                               .alike = {{"version", ZPLAN_VERSION},
                                         {"plan", fingerprint(planned.job)},
-                                        {"steps", fmt::to_string(command.steps)}},
+                                        {"steps", fmt::to_string(command.steps)},
+                                        {"validation", validation_words(command)}},
                               .start_deadline = deadline,
                               .silence_deadline = longest_silence(deadline),
                               .token = exec::token_source(*at, exec::process_environment()),

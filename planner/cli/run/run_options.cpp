@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <limits>
 #include <string>
 #include <utility>
@@ -40,6 +42,14 @@ void check_weights(const RunCommand& command) {
 void check_validation(const RunCommand& command) {
   if (command.validate.empty() && command.validate_every > 0)
     throw_bad_input("--validate-every: expected --validate FILE, the data");
+  if (command.validate.empty() && command.validate_batches > 0)
+    throw_bad_input("--validate-batches: expected --validate FILE, the data");
+  const std::int64_t times =
+      1 + (command.validate_every > 0 ? command.steps / command.validate_every : 0);
+  if (command.validate_batches > kMaxRunSteps / times)
+    throw_bad_input(
+        fmt::format("--validate-batches: expected up to {} in all, got {} validations of {}",
+                    kMaxRunSteps, times, command.validate_batches));
 }
 
 }  // namespace
@@ -101,7 +111,8 @@ Command parse_run(const std::vector<std::string>& arguments) {
               "Begin with these: config.json and model.safetensors of Hugging Face");
   syntax.text("--export", command.export_to, "DIR",
               "Write such a folder at the end, in the type of the master weights");
-  syntax.text("--log", command.log, "FILE", "Write a line of JSON for each step");
+  syntax.text("--log", command.log, "FILE",
+              "Write a line of JSON for each step and each validation");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Train with a plan that does not fit its hardware, too");
   syntax.flag("--test-mode", command.test_mode,

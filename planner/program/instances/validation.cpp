@@ -42,6 +42,18 @@ std::vector<bool> missing_of(const Program& program, const std::vector<bool>& no
   return missing;
 }
 
+// An operation beside the forward pass in which other stages take part, which may not know of it.
+const Node* foreign_meeting(const Job& job, const Program& program,
+                            const std::vector<bool>& nodes) {
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const Node& node = program.nodes[n];
+    const bool crosses = is_transfer(node.kind) || (node.kind == OpKind::kCollective &&
+                                                    node.group.axes.has(job.mesh.pipeline()));
+    if (nodes[n] && crosses && !is_of_loss(node.role)) return &node;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::vector<bool> loss_nodes(const Program& program) {
@@ -63,7 +75,11 @@ std::vector<bool> loss_nodes(const Program& program) {
 
 std::optional<std::string> no_validation(const Job& job) {
   for (const RankClass& c : job.classes) {
-    const std::vector<bool> written = written_by(c.program, loss_nodes(c.program));
+    const std::vector<bool> nodes = loss_nodes(c.program);
+    if (const Node* meeting = foreign_meeting(job, c.program, nodes))
+      return name(meeting->role) +
+             ", which brings parameters to the loss, is done with other stages";
+    const std::vector<bool> written = written_by(c.program, nodes);
     for (const BufferId buffer : carried_buffers(c))
       if (written[buffer])
         return "its steps run into each other: " + c.program.buffers[buffer].name +

@@ -16,6 +16,16 @@
 namespace zplan::exec {
 namespace {
 
+// Several cores fill it, part by part.
+TEST(Slab, IsFullOfPoisonToItsEnd) {
+  const Slab slab(Bytes{(std::int64_t{33} << 20) + 8192});
+  for (std::int64_t i = 0; i < slab.size().value; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, slab.data() + i, sizeof word);
+    ASSERT_EQ(word, kPoisonPair) << i;
+  }
+}
+
 TEST(Slab, IsPageAlignedAndFullOfPoison) {
   const Slab slab(Bytes{10000});
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slab.data()) % 4096, 0u);

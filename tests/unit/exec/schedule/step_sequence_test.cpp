@@ -21,7 +21,7 @@ std::string text(const StepSequence& steps) {
 TEST(StepSequence, HasNothingButTrainingWhereNothingValidates) {
   const StepSequence steps(3, {.step = 7});
   EXPECT_EQ(text(steps), "7 8 9");
-  EXPECT_FALSE(steps.validates());
+  EXPECT_EQ(steps.validations(), 0);
   EXPECT_TRUE(steps.follows_training(3));
   EXPECT_FALSE(steps.follows_training(0));
 }
@@ -43,6 +43,7 @@ TEST(StepSequence, ValidatesOnceWithoutAnyStep) {
 TEST(StepSequence, CountsWhatIsTrained) {
   const StepSequence steps(3, {.step = 10}, {.every = 2, .batches = 2});  // 10 11 v v 12 v v
   EXPECT_EQ(steps.training_steps(), 3);
+  EXPECT_EQ(steps.validations(), 2);
   EXPECT_EQ(steps[2].step, 12);  // the one that comes next
   EXPECT_EQ(steps[2].trained, 2);
   EXPECT_EQ(steps.trained_before(4), 2);
