@@ -28,6 +28,8 @@ class Diff(CliTest):
         for role in answer["roles"]:
             if role["role"].startswith("recompute."):
                 self.assertEqual((role["after_operations"], role["after_s"]), (0, 0))
+        changes = [abs(role["after_s"] - role["before_s"]) for role in answer["roles"]]
+        self.assertEqual(changes, sorted(changes, reverse=True), "the largest first, either way")
         peaks = {row["tier"]: row for row in answer["memory"] if row["category"] == "peak"}
         self.assertLess(peaks["gpu"]["before_bytes"], peaks["gpu"]["after_bytes"])
 

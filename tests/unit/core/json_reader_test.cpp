@@ -68,6 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
         SyntaxCase{"[\"\\ud800\"]", "f:1:3: /0: expected a surrogate pair, got half of one"},
         SyntaxCase{"[\"\\udc00\"]", "f:1:3: /0: expected a surrogate pair, got half of one"},
         SyntaxCase{"[\"\\ud800\\u0041\"]", "f:1:3: /0: expected a surrogate pair, got half of one"},
+        SyntaxCase{"[\"\\ud800\\ue000\"]", "f:1:3: /0: expected a surrogate pair, got half of one"},
         SyntaxCase{"[\"\xff\"]", "f:1:3: /: expected UTF-8 text, got byte 0xff"},
         SyntaxCase{"[\"\xc0\xaf\"]", "f:1:3: /: expected UTF-8 text, got byte 0xc0"},
         SyntaxCase{"[\"\xed\xa0\x80\"]", "f:1:3: /: expected UTF-8 text, got byte 0xed"},

@@ -48,6 +48,7 @@ TEST(ParseBytes, RefusesEverythingElse) {
 TEST(ParseRate, KnowsBytesAndBits) {
   EXPECT_EQ(parse_bytes_per_second("3.35 TB/s"), BytesPerSecond{3.35e12});
   EXPECT_EQ(parse_bytes_per_second("100 Gbit/s"), BytesPerSecond{12.5e9});
+  EXPECT_EQ(parse_bytes_per_second("800 Mbit/s"), BytesPerSecond{1e8});
   EXPECT_EQ(parse_bytes_per_second("1 GiB/s"), BytesPerSecond{1073741824.0});
   for (const char* text : {"100 Gb/s", "100 Gbit", "3 TB", "3", "/s", "3 /s"}) {
     EXPECT_EQ(parse_bytes_per_second(text), std::nullopt) << text;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/foreign/measured_file.h"
+#include "planner/foreign/nccl_table.h"
 #include "tests/unit/foreign/measured_data.h"
 
 namespace zplan {
@@ -65,6 +66,13 @@ TEST(NcclJson, WhatDoesNotHoldIsRefusedWithItsPlace) {
   EXPECT_THAT(with("all_reduce_perf_mpi", "gather_perf"), HasSubstr("got \"gather_perf\""));
   EXPECT_THAT(refusal([] { parse_measured(h100().substr(0, 4000), "out.json"); }),
               StartsWith("out.json:1:3998: "));
+}
+
+// NCCL_VERSION of nccl.h: 1000 X + 100 Y + Z up to 2.8, 10000 X + 100 Y + Z from 2.9 on.
+TEST(NcclVersion, OfOldAndNewCodes) {
+  EXPECT_EQ(nccl_version(2803), "2.8.3");
+  EXPECT_EQ(nccl_version(20903), "2.9.3");
+  EXPECT_EQ(nccl_version(22803), "2.28.3");
 }
 
 }  // namespace

@@ -67,6 +67,14 @@ TEST(Quantities, OfTheirOwnValueChangeNothing) {
   }
 }
 
+TEST(Quantities, SlowerDrivesAndMemoryAreSlowerOnEveryWay) {
+  const TopologySpec whole = load_cluster("dgx-a100").node.topology;
+  const TopologySpec half = changed("dgx-a100", {"nvme=x0.5", "cpu.bandwidth=x0.5"}).node.topology;
+  EXPECT_DOUBLE_EQ(half.nvme_read.capacity.value, whole.nvme_read.capacity.value / 2);
+  EXPECT_DOUBLE_EQ(half.nvme_write.capacity.value, whole.nvme_write.capacity.value / 2);
+  EXPECT_DOUBLE_EQ(half.dram.capacity.value, whole.dram.capacity.value / 2);
+}
+
 TEST(Quantities, ANodeWithOtherGpusKeepsItsHost) {
   const Cluster four = changed("dgx-h100x2", {"gpus_per_node=4"});
   EXPECT_EQ(four.devices(), 8);

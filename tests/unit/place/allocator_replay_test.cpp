@@ -96,6 +96,22 @@ TEST(AllocatorReplay, HoldsWhatIsToldBesides) {
   EXPECT_EQ(more->at_peak[static_cast<std::size_t>(Holder::kAlways)], Bytes{2 * kMiB});
 }
 
+TEST(AllocatorReplay, TheLossOfEachMicroStepHasACopyOfItsOwn) {
+  SampleBuilder b;
+  const BufferId logits = b.buffer("logits", 16 * kMiB, 1, Category::kActivations);
+  b.begin(2, Var::kMicro);
+  b.kernel(role(Phase::kForward, Part::kHead), Lane::kCompute, KernelId::kHeadForward,
+           {mebibytes(logits, Access::kWrite, 16)});
+  b.kernel(role(Phase::kForward, Part::kLoss), Lane::kCompute, KernelId::kCrossEntropy,
+           {mebibytes(logits, Access::kUpdate, 16)});
+  b.end();
+  const Job job = job_of(b, 2);
+  const auto requests = [&](const HeldBesides& besides) {
+    return replay_allocator(job, 0, besides)->requests;
+  };
+  EXPECT_EQ(requests({.loss = 4}) - requests({}), 2);
+}
+
 class OfPlans : public testing::Test {
  protected:
   static Job job(const Plan& plan) {

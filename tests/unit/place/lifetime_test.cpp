@@ -97,6 +97,17 @@ TEST_F(Lifetimes, AUseInALoopHoldsWhatComesFromOutsideForAllIterations) {
   EXPECT_EQ(result()[x], (Lifetime{0, 3}));
 }
 
+TEST_F(Lifetimes, OfLoopsInEachOtherTheOutermostHoldsWhatComesFromOutside) {
+  const BufferId x = buffer("x"), y = buffer("y");
+  fill(view(x));  // 0
+  out_.repeat({.count = 2, .var = Var::kMicro}, [&] {
+    fill(view(y));                                                                   // 1
+    out_.repeat({.count = 2, .var = Var::kLayer}, [&] { gelu(view(x), view(y)); });  // 2
+    fill(view(y));                                                                   // 3
+  });
+  EXPECT_EQ(result()[x], (Lifetime{0, 3}));
+}
+
 TEST_F(Lifetimes, ABlockThatRunsOnceDelimitsNothing) {
   const BufferId x = buffer("x"), y = buffer("y");
   fill(view(x));  // 0
@@ -148,6 +159,19 @@ TEST_F(Lifetimes, SlotsThatTheLoopVariableDoesNotPickEndWithTheIteration) {
     fill(view(x));  // 4
   });
   EXPECT_EQ(result()[saved], (Lifetime{1, 3}));
+}
+
+TEST_F(Lifetimes, ALoopIsWalkedUntilEachOfItsUsesRepeats) {
+  // The first use of the first loop writes three slots, the second reads one.
+  const BufferId saved = buffer("saved", 3), x = buffer("x");
+  out_.repeat({.count = 3, .var = Var::kLayer}, [&] {
+    fill(view(saved, {0, 0, 1}));  // 0
+    gelu(view(saved), view(x));    // 1
+  });
+  out_.repeat({.count = 3, .var = Var::kLayer}, [&] {
+    gelu(view(saved, {0, 0, 1}), view(x));
+  });  // 2
+  EXPECT_EQ(result()[saved], (Lifetime{0, 2}));
 }
 
 TEST_F(Lifetimes, WhatASlotLacksIsFoundPerLayer) {

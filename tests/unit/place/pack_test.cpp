@@ -36,6 +36,28 @@ TEST(Pack, WithinTheBudgetTheRangeFreeForLongestIsTaken) {
   EXPECT_TRUE(at >= first && at < first + 2 * kUnit);
 }
 
+TEST(Pack, HowLongARangeIsFreeCountsAcrossTheEndOfTheStep) {
+  // From the last to the first of the next step it is 1 node, from the second to the last 17.
+  const std::vector<Tenant> tenants{{2 * kUnit, {0, 1}}, {2 * kUnit, {20, 21}}, {kUnit, {38, 39}}};
+  const Packing spread = pack(tenants, 40, 4 * kUnit);
+  const Bytes second = spread.offset[1], at = spread.offset[2];
+  EXPECT_TRUE(at >= second && at < second + 2 * kUnit);
+}
+
+TEST(Pack, OfEquallyGoodPlacesTheLowestIsTaken) {
+  const std::vector<Tenant> tenants{{kUnit, {0, 1}}, {kUnit, {0, 1}}, {kUnit, {10, 11}}};
+  EXPECT_EQ(pack(tenants, 20, 2 * kUnit).offset[2], Bytes{0});
+}
+
+// The third lives with the second, which lies on the first; the fourth makes the slab so large that
+// no other order is looked for.
+TEST(Pack, AGapOfJustTheSizeIsFilled) {
+  const std::vector<Tenant> tenants{
+      {kUnit, {0, 30}}, {kUnit, {20, 49}}, {kUnit, {40, 60}}, {10 * kUnit, {70, 71}}};
+  EXPECT_EQ(pack(tenants, 80, kTight).offset,
+            (std::vector<Bytes>{Bytes{0}, kUnit, Bytes{0}, Bytes{0}}));
+}
+
 TEST(Pack, UntouchedBytesWithinTheBudgetAreBest) {
   const std::vector<Tenant> tenants{{kUnit, {0, 1}}, {kUnit, {2, 3}}};
   EXPECT_EQ(pack(tenants, 4, 2 * kUnit).slab, 2 * kUnit);

@@ -86,6 +86,14 @@ TEST(Place, SlackBuysRangesOfTheirOwn) {
   EXPECT_EQ(reuse_edges(job.classes[0].program), 0);
 }
 
+TEST(Place, SlackIsNotExceeded) {
+  Job job = chain();
+  place(job, {.slack = 0.3333});  // a few bytes less than a slot
+  const Placement& placement = job.classes[0].placement;
+  EXPECT_EQ(placement.live_peak[0], 3 * kSlot);
+  EXPECT_LT(placement.slab[0], 4 * kSlot);
+}
+
 TEST(MemoryReport, SplitsThePeakByCategoryAndNamesItsOp) {
   Job job = chain();
   const MemoryReport before = measure(job);

@@ -43,6 +43,7 @@ TEST(Constraint, TakesRangesSwitchesAndWords) {
   plan.recompute = {{Recompute::kFull}};
   EXPECT_TRUE(Constraint::only("tp=2..8").allows(plan));
   EXPECT_FALSE(Constraint::only("tp=1..3,5").allows(plan));
+  EXPECT_TRUE(Constraint::only("tp=4..4").allows(plan));
   EXPECT_TRUE(Constraint::only("recompute=full").allows(plan));
   EXPECT_FALSE(Constraint::only("sp=yes").allows(plan));
   plan.parallel.sequence_parallel = true;
@@ -61,6 +62,9 @@ TEST(Constraint, OffloadIsAnyStateOffTheGpu) {
   EXPECT_FALSE(stays.allows(plan));
   EXPECT_TRUE(Constraint::never("cpu").allows(plan));
   EXPECT_FALSE(Constraint::never("nvme").allows(plan));
+  Plan with_states;
+  with_states.offload.master = true;
+  EXPECT_FALSE(stays.allows(with_states)) << "states that the GPU brings for its update";
 }
 
 TEST(Constraint, TraitsBeginWithTwoRanksAndTheFirstStage) {

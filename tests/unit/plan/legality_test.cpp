@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "models/model_config.h"
 #include "planner/plan/limits.h"
@@ -547,12 +548,47 @@ TEST(Legality, RecomputeAndStagesCoverTheLayers) {
   EXPECT_THAT(refusal([](Plan& p) { p.recompute = {{Recompute::kFull, 3}}; }), says("3 of 4"));
   EXPECT_THAT(refusal([](Plan& p) { p.recompute = {}; }), says("0 of 4"));
   EXPECT_THAT(refusal([](Plan& p) {
+                p.recompute = {{Recompute::kFull, 4}, {Recompute::kNone, 0}};
+              }),
+              says("recompute of 4 layers leaves none"));
+  EXPECT_THAT(refusal([](Plan& p) {
                 p.parallel.pp = 2;
                 p.stage_layers = {1, 2};
               }),
               says("1, 2 have 3 layers"));
   EXPECT_THAT(refusal([](Plan& p) { p.stage_layers = {2, 2}; }), says("2 stages", "pp is 1"));
   EXPECT_THAT(refusal([](Plan& p) { p.gpus = {0, 4, 0}; }), says("0 is named twice"));
+}
+
+TEST(Legality, PiecesOfTheHeadAreEqual) {
+  Plan plan = legal_plan();
+  plan.batch = {.global_batch = 9, .micro_batch = 3, .sequence = 32};
+  plan.head_chunks = 6;  // halves of sequences
+  EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
+  plan.head_chunks = 4;
+  EXPECT_THAT(illegal(plan, kLayers), says("4 equal pieces"));
+}
+
+TEST(Plan, LayersThatAreLeftOverGoToTheFirstPieces) {
+  Plan plan = legal_plan();
+  plan.parallel.pp = 4;
+  std::vector<std::int32_t> layers;
+  for (std::int32_t piece = 0; piece < 4; ++piece)
+    layers.push_back(plan.layers_of_piece(10, piece));
+  EXPECT_EQ(layers, (std::vector<std::int32_t>{3, 3, 2, 2}));
+}
+
+TEST(StatePlacement, NearerUnitsAreThoseThatFitWhollyAndNeverAll) {
+  StatePlacement homes;
+  homes.optimizer = Tier::kCpu;
+  const auto near = [&](double share, std::int32_t units) {
+    homes.optimizer_near = share;
+    return homes.near_units(ModelState::kOptimizer, units);
+  };
+  EXPECT_EQ(near(0.7, 4), 2);
+  EXPECT_EQ(near(0.29, 100), 29);
+  EXPECT_EQ(near(1 - 1e-12, 4), 3);
+  EXPECT_EQ(near(1, 4), 4);
 }
 
 TEST(Legality, StatesGoWhereTheirStageAllows) {
@@ -564,6 +600,12 @@ TEST(Legality, StatesGoWhereTheirStageAllows) {
   EXPECT_THAT(refusal([](Plan& p) { p.placement.params = Tier::kNvme; }), says("nvme", "stage 3"));
   EXPECT_THAT(refusal([](Plan& p) { p.placement.grads = p.placement.optimizer = Tier::kNvme; }),
               says("stage 2 or 3"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.parallel.dp = 2;
+                p.zero_stage = 1;
+                p.placement.grads = p.placement.optimizer = Tier::kCpu;
+              }),
+              says("stage 2 or 3, not 1"));
   EXPECT_THAT(refusal([](Plan& p) { p.placement.grads = Tier::kNvme; }),
               says("need the optimizer on cpu or nvme"));
   EXPECT_EQ(refusal([](Plan& p) { p.placement.activations = Tier::kNvme; }), std::nullopt);

@@ -82,6 +82,9 @@ TEST(PlanSchedule, SaysWhatItDoesNotGoWith) {
             "9; the next number that is: 12");
   EXPECT_EQ(fault(Schedule::kInterleaved, [](Plan& plan) { plan.batch.global_batch = 6 * 6; }),
             "none");
+  EXPECT_EQ(fault(Schedule::kInterleaved, [](Plan& plan) { plan.batch.global_batch = 6 * 7; }),
+            "schedule interleaved works off micro-steps in rounds of one per stage: with pp 4 not "
+            "7; the next number that is: 8");
   for (const Recompute mode : {Recompute::kFull, Recompute::kOperators}) {
     const auto replay = [mode](Plan& plan) { plan.recompute = {{}, {mode}}; };
     EXPECT_EQ(fault(Schedule::kZeroBubbleV, replay),

@@ -121,6 +121,14 @@ TEST(FlowNetwork, ACapLeavesTheRestToTheOthers) {
   EXPECT_DOUBLE_EQ(network.rate(free).value, 40.0);
 }
 
+TEST(FlowNetwork, AFlowAtItsCapTakesItsWeightOfTheLink) {
+  FlowNetwork network;
+  const LinkId link = network.add_link({100.0});
+  start(network, 0, 1000, {{link, 2.0}}, {20.0});
+  const FlowId free = start(network, 0, 1000, {{link}});
+  EXPECT_DOUBLE_EQ(network.rate(free).value, 60.0);
+}
+
 TEST(FlowNetwork, AFlowWithoutLinksRunsAtItsCap) {
   FlowNetwork network;
   const FlowId flow = start(network, 0, 100, {}, {50.0});

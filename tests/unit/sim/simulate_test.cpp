@@ -342,6 +342,13 @@ TEST(Simulate, FixedLatencyIsNamedWhereItLimits) {
   EXPECT_NEAR(lane_report(result, Lane::kH2d).latency.value, 300e-6, 1e-12);
 }
 
+TEST(Simulate, OnlyTransfersHaveALatency) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 30 * kMicro);
+  const SimResult result = run(make_job(program), small_machine());
+  EXPECT_EQ(lane_report(result, Lane::kCompute).latency.value, 0);
+}
+
 // read 20, up 10, kernel 30, tensor ring 100, update 24, down 10, write 40: each waits for the
 // last, and the next step for them all. The period is a sum; each part is what one op takes.
 TEST(Simulate, TheSplitNamesWhatTheComputeLaneWaitsFor) {

@@ -87,6 +87,19 @@ TEST(StepSplit, CommunicationCountsByTheRanksThatItJoins) {
   EXPECT_EQ(use(kEmbedding, Lane::kCommReduce), StepUse::kPipeline);
 }
 
+TEST(StepSplit, ProductsOfScoresAreAttention) {
+  ClassBuilder program;
+  const NodeIndex product = program.matmul(8, 8, 8);
+  Job job = make_job(program);
+  Program& made = job.classes.front().program;
+  const auto use = [&](Part part) {
+    made.nodes[product].role.part = part;
+    return use_of(made, made.nodes[product], HeldBy::kOp, job.mesh);
+  };
+  EXPECT_EQ(use(Part::kFc1), StepUse::kProducts);
+  EXPECT_EQ(use(Part::kScores), StepUse::kAttention);
+}
+
 TEST(StepSplit, KernelsOfCommunicationAreNoComputeOfTheirOwn) {
   ClassBuilder program;
   const NodeIndex reduced = program.stream(Lane::kCommReduce, 3 * kMicro);

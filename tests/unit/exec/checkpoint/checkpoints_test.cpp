@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -105,6 +106,13 @@ TEST_F(Checkpoints, BelongToTheirOwnerAlone) {
 TEST_F(Checkpoints, OfAllTheNewestAreKept) {
   train(saving(7, 1, 3));
   EXPECT_THAT(checkpoint_steps(path()), ElementsAre(5, 6, 7));
+}
+
+TEST_F(Checkpoints, OfLaterStepsAreNotAmongThoseKept) {
+  for (const std::int64_t step : {1, 2, 3, 9})
+    std::filesystem::create_directories(path_in(path(), checkpoint_name(step)));
+  prune_checkpoints(path(), 3, 2);
+  EXPECT_THAT(checkpoint_steps(path()), ElementsAre(2, 3, 9));
 }
 
 TEST_F(Checkpoints, GoOnWithTheNewestAndEndWithTheSameBits) {

@@ -345,6 +345,8 @@ TEST(GuardOfNvme, KnowsWhichBytesWereWritten) {
   EXPECT_EQ(transfer(Access::kWrite, 10), "");
   EXPECT_EQ(transfer(Access::kRead, 1100),
             "op reads byte 40 of its view of buffer file, which was never written");
+  EXPECT_EQ(transfer(Access::kUpdate, 10), "");
+  EXPECT_EQ(transfer(Access::kRead, 10), "") << "an update leaves content";
 }
 
 }  // namespace

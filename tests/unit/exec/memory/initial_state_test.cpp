@@ -54,6 +54,13 @@ TEST(DrawParameters, DependsOnSeedAndLayer) {
   EXPECT_NE(drawn(unit, 0, 1, 0, 1), drawn(unit, 0, 2, 0, 1));
 }
 
+TEST(DrawParameters, OfAMemberAreThoseOfItsLayer) {
+  Unit unit = sample_unit();
+  const std::vector<double> third = drawn(unit, 2, 1, 0, 35);
+  unit.tensors[0].member = 2;
+  EXPECT_EQ(drawn(unit, 0, 1, 0, 35), third);
+}
+
 TEST(DrawParameters, AgreesWithTheGoldenRun) {
   const testing::GoldenFile golden = testing::load_golden();
   int compared = 0;

@@ -142,14 +142,35 @@ TEST_P(IoEngineBy, AFullDiskIsAnError) {
               HasSubstr("No space left on device"));
 }
 
+// Failures that are made come to an end last first.
+TEST_P(IoEngineBy, OfSeveralFailuresTheFirstIsTold) {
+  std::int64_t asked_last = 0;
+  const auto io = engine([&](const IoRequest& request) {
+    asked_last = request.offset;
+    return -EIO;
+  });
+  const Slab memory(Bytes{4 * kMib});
+  fill(memory, 4);
+  const std::string told =
+      device_error([&] { io->write(file_, Bytes{0}, Bytes{4 * kMib}, memory.data()); });
+  EXPECT_EQ(told, file_.path() + ": cannot write 1048576 bytes at byte " +
+                      std::to_string(asked_last) + ": Input/output error");
+}
+
+// Within a unit, too: what is there of it is read again and again, but not without end.
 TEST_P(IoEngineBy, AFileThatEndsTooEarlyIsAnError) {
-  const auto io = engine();
-  ASSERT_EQ(ftruncate(file_.descriptor(), 4096), 0);
+  int asked = 0;
+  const auto io = engine([&](const IoRequest&) -> std::optional<std::int64_t> {
+    return ++asked < 100 ? std::nullopt : std::optional<std::int64_t>{-EIO};
+  });
   const Slab memory(Bytes{2 * kMib});
-  EXPECT_EQ(device_error([&] { io->read(file_, Bytes{0}, Bytes{kMib}, memory.data()); }),
-            file_.path() +
-                ": cannot read 1044480 bytes at byte 4096: the file ends there, "
-                "expected 41943040 bytes");
+  for (const int size : {4096, 4096 + 100}) {
+    ASSERT_EQ(ftruncate(file_.descriptor(), size), 0);
+    EXPECT_EQ(device_error([&] { io->read(file_, Bytes{0}, Bytes{kMib}, memory.data()); }),
+              file_.path() +
+                  ": cannot read 1044480 bytes at byte 4096: the file ends there, "
+                  "expected 41943040 bytes");
+  }
 }
 
 TEST_P(IoEngineBy, TwoEnginesWorkOnOneFileAtATime) {

@@ -39,6 +39,8 @@ TEST(Mesh, AnAxisIsFoundByItsNameOrAsAllItsParts) {
   EXPECT_EQ(name(mesh, mesh.named("dp")), "dp.0+dp.1");
   EXPECT_EQ(name(mesh, testing_support::groups::kEmbedding), "ends(pp)");
   EXPECT_EQ(name(mesh, AxisSet{}), "none");
+  EXPECT_EQ(mesh.size(testing_support::groups::kEmbedding), 2) << "the first and the last of 5";
+  EXPECT_EQ(mesh_of({.dp = 6}).size(testing_support::groups::kEmbedding), 1) << "one is both";
 }
 
 TEST(Mesh, IndicesRunOverTheFirstAxisFastest) {

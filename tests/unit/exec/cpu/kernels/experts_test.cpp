@@ -68,6 +68,31 @@ TEST(Router, LogitsThatAreNoNumbersStillGiveDifferentExperts) {
   EXPECT_THAT(x.chosen, ::testing::UnorderedElementsAre(0, 1, 2));
 }
 
+// The choice stays as it is where no logit moves far.
+TEST(Router, TheGradientIsTheSlopeOfTheWeights) {
+  constexpr double kStep = 1e-6;
+  const std::vector<double> logits{0.3, 2, 1, -1}, dweights{1, -0.5};
+  for (const bool sigmoid : {false, true})
+    for (const bool renormalised : {false, true}) {
+      RouterShape s{.tokens = 1, .experts = 4, .choices = 2, .renormalised = renormalised};
+      s.sigmoid = sigmoid;
+      s.scale = 3;
+      const auto value = [&](std::vector<double> moved, std::size_t at, double step) {
+        moved[at] += step;
+        const Choice x = choose(s, moved);
+        return x.weights[0] * dweights[0] + x.weights[1] * dweights[1];
+      };
+      const Indices chosen = choose(s, logits).chosen;
+      std::vector<double> gradient(4);
+      choose_experts_backward<double>(
+          s, {gradient.data(), logits.data(), chosen.data(), dweights.data()});
+      for (std::size_t e = 0; e < 4; ++e)
+        EXPECT_NEAR(gradient[e], (value(logits, e, kStep) - value(logits, e, -kStep)) / (2 * kStep),
+                    1e-8)
+            << e;
+    }
+}
+
 struct Placed {
   Indices rows, counts;
   double dropped = 0;

@@ -86,6 +86,22 @@ TYPED_TEST(KernelTest, EmbeddingBackwardZeroesRowsOfAbsentTokensUnlessItAdds) {
   EXPECT_EQ(dwpe, dx);
 }
 
+// x = 4 wte[token] + wpe[position].
+TYPED_TEST(KernelTest, ScaledEmbeddingsScaleRowsAndTheirGradients) {
+  using T = TypeParam;
+  const EmbeddingShape s{.batch = 1, .sequence = 2, .hidden = 1, .rows = 2, .scale = 4};
+  const std::vector<std::int32_t> tokens{1, 1};
+  const std::vector<T> wte{3, 5}, wpe{1, 2}, dx{10, 20};
+  auto x = buffer<T>(2), dwte = buffer<T>(2), dwpe = buffer<T>(2);
+  embedding_forward<T>(s, {x.data(), tokens.data(), wte.data(), wpe.data()});
+  EXPECT_EQ(x, (std::vector<T>{21, 22}));
+  Workspace scratch(embedding_scratch_bytes(s));
+  embedding_backward<T>(s, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), false, false},
+                        scratch.span());
+  EXPECT_EQ(dwte, (std::vector<T>{0, 120}));
+  EXPECT_EQ(dwpe, dx);
+}
+
 TYPED_TEST(KernelTest, LayernormMatchesItsDefinition) {
   using T = TypeParam;
   const NormShape s{9, 131};
@@ -164,6 +180,13 @@ TYPED_TEST(KernelTest, AGateHasALimitAndItsFactorAnOffset) {
   EXPECT_NEAR(y[1], quick(-9) * 8, 32 * kEpsilon<T>);
   EXPECT_NEAR(y[2], quick(1) * -6, 32 * kEpsilon<T>);
   EXPECT_TRUE(std::isnan(y[3]));
+  const std::vector<T> dy{1, 1, 1, 1};
+  auto dx = buffer<T>(8);
+  swiglu_backward<T>(s, dx.data(), dy.data(), x.data());
+  EXPECT_EQ(dx[0], 0) << "9 is beyond the limit";
+  EXPECT_NEAR(dx[4], quick(7), 32 * kEpsilon<T>);
+  EXPECT_EQ(dx[5], 0) << "8, too";
+  EXPECT_EQ(dx[6], 0) << "and -8";
 }
 
 TYPED_TEST(KernelTest, SwigluMatchesItsDefinition) {

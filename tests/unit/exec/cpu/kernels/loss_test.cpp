@@ -54,6 +54,28 @@ TYPED_TEST(LossTest, CrossEntropyIgnoresWhatIsInThePadding) {
   EXPECT_NEAR(loss, std::log(2.0), 1e-7);
 }
 
+// Logits 2 tanh(x / 2), by the slope of the loss of softmax.
+TYPED_TEST(LossTest, CappedLogitsHaveTheSlopeOfTheirLoss) {
+  using T = TypeParam;
+  const LogitShape s{.tokens = 1, .valid = 5, .columns = 5, .cap = 2};
+  const auto logits = random_values<T>(5, 3, 3.0);
+  const std::vector<std::int32_t> targets{3};
+  std::vector<double> expected;
+  double total = 0;
+  const auto capped = [&](std::size_t j) { return 2 * std::tanh(double{logits[j]} / 2); };
+  for (std::size_t j = 0; j < 5; ++j) total += std::exp(capped(j));
+  for (std::size_t j = 0; j < 5; ++j) {
+    const double slope = 1 - std::pow(capped(j) / 2, 2);
+    expected.push_back((std::exp(capped(j)) / total - (j == 3 ? 1 : 0)) * slope);
+  }
+  auto gradient = logits;
+  double loss = 0;
+  Workspace scratch(cross_entropy_scratch_bytes(s));
+  cross_entropy<T>(s, {gradient.data(), targets.data(), 1.0, &loss}, scratch.span());
+  expect_near(gradient, expected, 8);
+  EXPECT_NEAR(loss, std::log(total) - capped(3), 100 * kEpsilon<T>);
+}
+
 // Columns [first, first + count) of rows that are `columns` long.
 template <typename T>
 std::vector<T> columns_of(const std::vector<T>& logits, std::size_t columns, std::size_t first,

@@ -37,10 +37,11 @@ TEST(RelativePositions, BucketsAreThosePublished) {
               ElementsAre(0, 0, 15, 16, 17, 21, 26, 31, 31, 31));
 }
 
-// Over several blocks of keys, with shared heads.
+// Over several blocks of keys, with shared heads. Causal scores are half of the products, so that
+// the slopes of the two differ.
 AttentionShape shape_of(bool both_ways) {
   AttentionShape shape{2, 150, 4, 2, 6};
-  shape.rule = {.divisor = 1, .both_ways = both_ways};
+  shape.rule = {.divisor = both_ways ? 1 : 4, .both_ways = both_ways};
   return shape;
 }
 
