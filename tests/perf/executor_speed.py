@@ -8,6 +8,7 @@ WHAT (default all of it):
                  one-rank plan against PyTorch (gpt2_step.py) under PYTHON, which must have torch;
                  the two run alternately, ROUNDS (default 3) times each. A figure is the median over
                  the rounds of the median step, the first step left out.
+  bf16           the same of 256 tokens with bf16 parameters, against PyTorch's autocast.
   adamw, collective, storage  the programs beside this one (cmake --build build/tests --target
                  perf): AdamW against a four-array stream, collectives against the copy bound, the
                  NVMe tier against fio and a plain loop on the disk of --directory.
@@ -33,8 +34,13 @@ YARDSTICK = pathlib.Path(__file__).with_name("gpt2_step.py")
 THREADS = 2
 BATCH = 4
 
-# Sequence length, goal for our step rate over PyTorch's, steps of a run.
-GOALS = {"64": (2.6, 8), "256": (2.6, 5), "1024": (2.6, 3)}
+# Sequence length, kernel set, a cluster that has it, goal for our step rate over PyTorch's, steps.
+CASES = {
+    "64": ("64", "cpu.f32", "dgx2", 2.6, 8),
+    "256": ("256", "cpu.f32", "dgx2", 2.6, 5),
+    "1024": ("1024", "cpu.f32", "dgx2", 2.6, 3),
+    "bf16": ("256", "cpu.bf16", "dgx-h100", 1.0, 5),
+}
 
 
 def output_of(command):
@@ -45,11 +51,12 @@ def output_of(command):
     return done.stdout
 
 
-def plan_command(sequence, path):
+def plan_command(what, path):
+    sequence, kernels, cluster, *_ = CASES[what]
     choices = "--dp 1 --tp 1 --pp 1 --zero 0 --recompute none --micro-batch 4 --global-batch 4"
     return [
-        *"plan --model gpt2 --cluster dgx2 --kernel-set cpu.f32".split(),
-        *choices.split(), "--seq", sequence, "-o", str(path),
+        *f"plan --model gpt2 --cluster {cluster} --kernel-set {kernels} {choices}".split(),
+        "--seq", sequence, "-o", str(path),
     ]
 
 
@@ -61,25 +68,25 @@ def our_step(program, plan, steps):
     return ran["measured_step_s"], ran["fingerprint"]
 
 
-def torch_step(python, sequence, steps):
+def torch_step(python, what, sequence, steps):
     words = [python, YARDSTICK, sequence, str(BATCH), str(steps), str(THREADS)]
-    ran = json.loads(output_of(words))
+    ran = json.loads(output_of(words + ["bf16"] * (what == "bf16")))
     return statistics.median(ran["seconds"][1:]), ran["torch"]
 
 
-def measure_steps(options, sequence, folder):
-    goal, steps = GOALS[sequence]
-    plan = pathlib.Path(folder) / f"plan_{sequence}.json"
-    output_of([options.program, *plan_command(sequence, plan)])
+def measure_steps(options, what, folder):
+    sequence, kernels, _, goal, steps = CASES[what]
+    plan = pathlib.Path(folder) / f"plan_{what}.json"
+    output_of([options.program, *plan_command(what, plan)])
     ours, theirs = [], []
     for _ in range(options.rounds):
         seconds, fingerprint = our_step(options.program, plan, steps)
         ours.append(seconds)
-        seconds, version = torch_step(options.python, sequence, steps)
+        seconds, version = torch_step(options.python, what, sequence, steps)
         theirs.append(seconds)
     return {
-        "what": f"gpt2-124m, batch {BATCH}, sequence {sequence}, fp32, {THREADS} threads",
-        "command": "./zplan " + " ".join(plan_command(sequence, "plan.json")),
+        "what": f"gpt2-124m, batch {BATCH}, sequence {sequence}, {kernels}, {THREADS} threads",
+        "command": "./zplan " + " ".join(plan_command(what, "plan.json")),
         "fingerprint": fingerprint,
         "zplan_step_s": [round(s, 4) for s in ours],
         "torch_step_s": [round(s, 4) for s in theirs],
@@ -95,7 +102,7 @@ def measure_program(options, name, *words):
 
 
 def measure(options, what, folder):
-    if what in GOALS:
+    if what in CASES:
         return [measure_steps(options, what, folder)]
     words = {"adamw": [str(THREADS)], "collective": [], "storage": [options.directory]}
     return measure_program(options, what, *words[what])
@@ -123,7 +130,7 @@ def with_earlier(entries):
 
 
 def main():
-    everything = [*GOALS, "adamw", "collective", "storage"]
+    everything = [*CASES, "adamw", "collective", "storage"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
