@@ -1,16 +1,20 @@
 """How fast the CPU executor trains, against its goals. Prints a table; asserts nothing.
 
   tests/perf/executor_speed.py [--python PYTHON] [--rounds N] [--programs FOLDER]
-                               [--directory FOLDER] [--report] [SEQUENCE ...]
+                               [--directory FOLDER] [--report] [WHAT ...]
 
-GPT-2 124M, 4 sequences, fp32, two threads: `zplan run` on a one-rank plan against PyTorch
-(gpt2_step.py) under PYTHON, which must have torch; the two run alternately, ROUNDS (default 3)
-times each. A figure is the median over the rounds of the median step, the first step left out.
-Then the programs beside this one (cmake --build build/tests --target perf): AdamW against a
-four-array stream, collectives against the copy bound, the NVMe tier against fio and a plain loop on
-the disk of --directory.
---report also writes reports/executor_speed.json. Where others used more than 3 % of the cores
-meanwhile, a figure is not shown, and no report is written.
+WHAT (default all of it):
+  64, 256, 1024  GPT-2 124M, 4 sequences of so many tokens, fp32, two threads: `zplan run` on a
+                 one-rank plan against PyTorch (gpt2_step.py) under PYTHON, which must have torch;
+                 the two run alternately, ROUNDS (default 3) times each. A figure is the median over
+                 the rounds of the median step, the first step left out.
+  bf16           the same of 256 tokens with bf16 parameters, against PyTorch's autocast.
+  adamw, collective, storage  the programs beside this one (cmake --build build/tests --target
+                 perf): AdamW against a four-array stream, collectives against the copy bound, the
+                 NVMe tier against fio and a plain loop on the disk of --directory.
+A figure during which others used more than 3 % of the cores is not shown and does not count.
+--report writes what counts into reports/executor_speed.json, where figures stay that an earlier call
+on the same sources and machine wrote.
 """
 
 import argparse
@@ -24,14 +28,19 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from quiet import MOST, Watch  # noqa: E402
-from report import ROOT, machine, write_report  # noqa: E402
+from report import ROOT, machine, tree_hash, write_report  # noqa: E402
 
 YARDSTICK = pathlib.Path(__file__).with_name("gpt2_step.py")
 THREADS = 2
 BATCH = 4
 
-# Sequence length, goal for our step rate over PyTorch's, steps of a run.
-GOALS = [(64, 1.8, 8), (256, 1.5, 5), (1024, 2.0, 3)]
+# Sequence length, kernel set, a cluster that has it, goal for our step rate over PyTorch's, steps.
+CASES = {
+    "64": ("64", "cpu.f32", "dgx2", 2.6, 8),
+    "256": ("256", "cpu.f32", "dgx2", 2.6, 5),
+    "1024": ("1024", "cpu.f32", "dgx2", 2.6, 3),
+    "bf16": ("256", "cpu.bf16", "dgx-h100", 1.0, 5),
+}
 
 
 def output_of(command):
@@ -42,11 +51,12 @@ def output_of(command):
     return done.stdout
 
 
-def plan_command(sequence, path):
+def plan_command(what, path):
+    sequence, kernels, cluster, *_ = CASES[what]
     choices = "--dp 1 --tp 1 --pp 1 --zero 0 --recompute none --micro-batch 4 --global-batch 4"
     return [
-        *"plan --model gpt2 --cluster dgx2 --kernel-set cpu.f32".split(),
-        *choices.split(), "--seq", str(sequence), "-o", str(path),
+        *f"plan --model gpt2 --cluster {cluster} --kernel-set {kernels} {choices}".split(),
+        "--seq", sequence, "-o", str(path),
     ]
 
 
@@ -58,24 +68,25 @@ def our_step(program, plan, steps):
     return ran["measured_step_s"], ran["fingerprint"]
 
 
-def torch_step(python, sequence, steps):
-    words = [python, YARDSTICK, str(sequence), str(BATCH), str(steps), str(THREADS)]
-    ran = json.loads(output_of(words))
+def torch_step(python, what, sequence, steps):
+    words = [python, YARDSTICK, sequence, str(BATCH), str(steps), str(THREADS)]
+    ran = json.loads(output_of(words + ["bf16"] * (what == "bf16")))
     return statistics.median(ran["seconds"][1:]), ran["torch"]
 
 
-def measure(options, sequence, goal, steps, folder):
-    plan = pathlib.Path(folder) / f"plan_{sequence}.json"
-    output_of([options.program, *plan_command(sequence, plan)])
+def measure_steps(options, what, folder):
+    sequence, kernels, _, goal, steps = CASES[what]
+    plan = pathlib.Path(folder) / f"plan_{what}.json"
+    output_of([options.program, *plan_command(what, plan)])
     ours, theirs = [], []
     for _ in range(options.rounds):
         seconds, fingerprint = our_step(options.program, plan, steps)
         ours.append(seconds)
-        seconds, version = torch_step(options.python, sequence, steps)
+        seconds, version = torch_step(options.python, what, sequence, steps)
         theirs.append(seconds)
     return {
-        "what": f"gpt2-124m, batch {BATCH}, sequence {sequence}, fp32, {THREADS} threads",
-        "command": "./zplan " + " ".join(plan_command(sequence, "plan.json")),
+        "what": f"gpt2-124m, batch {BATCH}, sequence {sequence}, {kernels}, {THREADS} threads",
+        "command": "./zplan " + " ".join(plan_command(what, "plan.json")),
         "fingerprint": fingerprint,
         "zplan_step_s": [round(s, 4) for s in ours],
         "torch_step_s": [round(s, 4) for s in theirs],
@@ -83,6 +94,18 @@ def measure(options, sequence, goal, steps, folder):
         "ratio": round(statistics.median(theirs) / statistics.median(ours), 3),
         "goal": goal,
     }
+
+
+def measure_program(options, name, *words):
+    program = pathlib.Path(options.programs) / f"perf_{name}_speed"
+    return [json.loads(line) for line in output_of([program, *words]).splitlines()]
+
+
+def measure(options, what, folder):
+    if what in CASES:
+        return [measure_steps(options, what, folder)]
+    words = {"adamw": [str(THREADS)], "collective": [], "storage": [options.directory]}
+    return measure_program(options, what, *words[what])
 
 
 def show(entry, others):
@@ -93,10 +116,21 @@ def show(entry, others):
     verdict = "met" if entry["ratio"] >= entry["goal"] else "missed"
     line = f"{entry['what']:52} {entry['ratio']:6.2f} goal {entry['goal']:4.2f}  {verdict}"
     print(line, flush=True)
+    entry["others_share"] = round(others, 4)
     return True
 
 
+def with_earlier(entries):
+    """Those and the others of the report, where that is of these sources and this machine."""
+    path = ROOT / "reports" / "executor_speed.json"
+    report = json.loads(path.read_text(encoding="utf-8"))
+    is_same = report["source_hash"] == tree_hash() and machine().items() <= report.items()
+    figures = {entry["what"]: entry for entry in report["results"]} if is_same else {}
+    return list({**figures, **{entry["what"]: entry for entry in entries}}.values())
+
+
 def main():
+    everything = [*CASES, "adamw", "collective", "storage"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
@@ -104,27 +138,24 @@ def main():
     parser.add_argument("--programs", default=str(ROOT / "build/tests/bin"))
     parser.add_argument("--directory", default=str(ROOT / "build"), help="on the disk to measure")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("sequence", nargs="*", type=int)
+    parser.add_argument("what", nargs="*", metavar="WHAT", help="one of " + ", ".join(everything))
     options = parser.parse_args()
+    unknown = set(options.what) - set(everything)
+    if unknown:
+        parser.error(f"expected {', '.join(everything)}, got {', '.join(sorted(unknown))}")
     entries, is_quiet = [], True
     with tempfile.TemporaryDirectory() as folder:
-        for sequence, goal, steps in GOALS:
-            if options.sequence and sequence not in options.sequence:
-                continue
+        for what in options.what or everything:
             watch = Watch()
-            entries.append(measure(options, sequence, goal, steps, folder))
-            is_quiet &= show(entries[-1], watch.others())
-    for name, *words in (("adamw", str(THREADS)), ("collective",), ("storage", options.directory)):
-        program = pathlib.Path(options.programs) / f"perf_{name}_speed"
-        watch = Watch()
-        lines = output_of([program, *words]).splitlines()
-        for line in lines:
-            entries.append(json.loads(line))
-            is_quiet &= show(entries[-1], watch.others())
+            measured = measure(options, what, folder)
+            others = watch.others()
+            counting = [entry for entry in measured if show(entry, others)]
+            is_quiet &= counting == measured
+            entries += counting
+    if options.report and entries:
+        write_report(__file__, with_earlier(entries), machine())
     if not is_quiet:
         sys.exit("others used the cores: the figures that are not shown want a quiet machine")
-    if options.report:
-        write_report(__file__, entries, machine())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """One PyTorch training step of a GPT-2, timed: the yardstick of executor_speed.py.
 
-  gpt2_step.py SEQUENCE BATCH STEPS THREADS [LAYERS HIDDEN HEADS VOCAB]
+  gpt2_step.py SEQUENCE BATCH STEPS THREADS [LAYERS HIDDEN HEADS VOCAB] [bf16]
 
-Of 124M parameters unless its sizes are given.
+Of 124M parameters unless its sizes are given; bf16: under autocast.
 
 Plain eager fp32: fused linear layers, scaled_dot_product_attention (causal, never a stored square),
 tied head, cross-entropy, clip_grad_norm_, AdamW in its fused form; learned positions, no dropout.
@@ -17,7 +17,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-SIZES = sys.argv[5:9] or (12, 768, 12, 50257)
+WORDS = [word for word in sys.argv[1:] if word != "bf16"]
+SIZES = WORDS[4:8] or (12, 768, 12, 50257)
 LAYERS, HIDDEN, HEADS, VOCAB = (int(size) for size in SIZES)
 
 
@@ -54,7 +55,7 @@ class Gpt2(nn.Module):
 
 
 def main():
-    sequence, batch, steps, threads = (int(word) for word in sys.argv[1:5])
+    sequence, batch, steps, threads = (int(word) for word in WORDS[:4])
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     model = Gpt2(sequence)
@@ -65,7 +66,8 @@ def main():
     for _ in range(steps):
         text = torch.randint(0, 256, (batch, sequence + 1))
         start = time.perf_counter()
-        loss = model(text[:, :-1], text[:, 1:])
+        with torch.autocast("cpu", torch.bfloat16, enabled="bf16" in sys.argv):
+            loss = model(text[:, :-1], text[:, 1:])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -25,6 +25,7 @@
 
 #include "exec/memory/slab.h"
 #include "exec/offload/io_engine.h"
+#include "exec/offload/slab_file.h"
 
 namespace zplan::exec {
 namespace {

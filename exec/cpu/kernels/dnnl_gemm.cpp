@@ -21,9 +21,11 @@ using Desc = memory::desc;
 // this depth. Measured at 1 to 64 threads over 400 shapes: never below 2048, never for NN and NT.
 constexpr std::int64_t kDepthOfOneOwner = 1024;
 
-// A long sum of NN walks B in stripes too tall for the caches: 128 against 185 Gflop/s at
-// k = 50304, 152 against 168 at k = 3072 (oneDNN 2.6, AVX-512). Slices of 1024 to 3072 are alike.
-constexpr std::int64_t kDepthOfStripe = 1536;
+// A long sum of NN walks B in stripes too tall for the caches, and where rows of B are whole pages
+// their lines fall into few sets of a cache: on 2 cores with AVX-512 oneDNN 2.6 reaches 113 to 176
+// Gflop/s for NN and TN of n = 3072 and 235 for NN of k = 50304, blocked_gemm 260 and more.
+constexpr std::int64_t kMostDepthOfStripe = 1536;
+constexpr std::int64_t kPageBytes = 4096;
 
 // Assumed: its other implementations (gemm:jit, ref) allocate packing buffers in every call.
 constexpr std::string_view kAllocationFreePrefix = "brg";
@@ -96,9 +98,10 @@ class Product {
   bool is_allocation_free_ = false;
 };
 
-std::int64_t slice_depth(const GemmShape& s) {
-  if (s.op == GemmOp::kTN) return kDepthOfOneOwner;
-  return s.op == GemmOp::kNN ? kDepthOfStripe : s.k;
+bool is_slow(const GemmShape& s) {
+  if (s.op == GemmOp::kNT) return false;
+  const bool has_rows_of_pages = s.ldb * static_cast<std::int64_t>(sizeof(float)) % kPageBytes == 0;
+  return has_rows_of_pages || (s.op == GemmOp::kNN && s.k > kMostDepthOfStripe);
 }
 
 // The whole product as a series over k: the first slice, then equal ones, then the rest.
@@ -106,7 +109,7 @@ class SlicedProduct final : public DnnlGemm {
  public:
   explicit SlicedProduct(const GemmShape& s)
       : shape_(s), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
-    const std::int64_t depth = std::min(s.k, slice_depth(s));
+    const std::int64_t depth = s.op == GemmOp::kTN ? std::min(s.k, kDepthOfOneOwner) : s.k;
     GemmShape part = s;
     for (std::int64_t begin = 0; begin < s.k; begin += depth) {
       part.k = std::min(depth, s.k - begin);
@@ -133,8 +136,8 @@ class SlicedProduct final : public DnnlGemm {
     ZPLAN_ASSERT(scratch_bytes().value <= static_cast<std::int64_t>(scratch.size()));
     for (const Slice& slice : slices_) {
       GemmOperands<float> part = operands;
-      part.a += shape_.op == GemmOp::kTN ? slice.begin * shape_.lda : slice.begin;
-      part.b += slice.begin * shape_.ldb;  // of NT there is one slice
+      part.a += slice.begin * shape_.lda;  // of NN and NT there is one slice
+      part.b += slice.begin * shape_.ldb;
       products_[slice.product].run(part, scratch.data(), stream_);
     }
     stream_.wait();
@@ -155,9 +158,10 @@ class SlicedProduct final : public DnnlGemm {
 }  // namespace
 
 std::unique_ptr<DnnlGemm> DnnlGemm::create(const GemmShape& shape) {
-  const bool is_empty = shape.m == 0 || shape.n == 0 || shape.k == 0;
-  if (is_empty) return nullptr;
-  auto product = std::make_unique<SlicedProduct>(with_leading_dimensions(shape));
+  const GemmShape s = with_leading_dimensions(shape);
+  const bool is_empty = s.m == 0 || s.n == 0 || s.k == 0;
+  if (is_empty || is_slow(s)) return nullptr;
+  auto product = std::make_unique<SlicedProduct>(s);
   if (!product->is_allocation_free()) return nullptr;
   return product;
 }

@@ -10,7 +10,8 @@ namespace zplan::exec::cpu {
 
 class DnnlGemm {
  public:
-  // Null where oneDNN is not built in, or has only implementations that allocate while they run.
+  // Null where oneDNN is not built in, is known to be slow, or has only implementations that
+  // allocate while they run.
   static std::unique_ptr<DnnlGemm> create(const GemmShape& shape);
   virtual ~DnnlGemm() = default;
 

@@ -1,10 +1,10 @@
 // Dense matrix product C[m,n] = op(A) op(B) + beta C (+ bias[n] on every row), beta 0 or 1.
 // Work: 2 m n k flop; least traffic (m k + k n + (1 or 2) m n) elements.
-// float runs on oneDNN where that is built in and offers an implementation that allocates nothing
-// while it runs; other floats and doubles run on blocked_gemm of this folder. 16-bit operands run
-// on mixed_gemm, which sums in float and rounds once; C is of their type or float.
-// Results do not depend on the number of OpenMP threads, neither in prepare nor in run.
-// Left out: batched products, TT, alpha, 16-bit instructions.
+// float runs on oneDNN where that is built in, not slow, and offers an implementation that
+// allocates nothing while it runs; other floats and doubles run on blocked_gemm of this folder.
+// 16-bit operands run on mixed_gemm, which sums in float and rounds once; C is of their type or
+// float. Results do not depend on the number of OpenMP threads, neither in prepare nor in run. Left
+// out: batched products, TT, alpha, 16-bit instructions.
 #pragma once
 
 #include <compare>
@@ -37,7 +37,8 @@ struct GemmOperands {
 };
 
 // Goto-style product of this folder: B is packed panel by panel into scratch, row blocks of C are
-// spread over the OpenMP threads. [Goto08]
+// spread over the OpenMP threads, each of which packs its rows of A. Scratch for one thread is
+// enough; more threads use what else there is. [Goto08]
 template <typename T>
 void blocked_gemm(const GemmShape& shape, const GemmOperands<T>& operands, Scratch scratch);
 template <typename T>

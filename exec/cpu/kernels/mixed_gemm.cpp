@@ -1,10 +1,12 @@
 // Products of 16-bit operands. A thread takes one tile of C at a time and sums it in float over the
-// whole depth: panels of B and rows of A are widened as they are packed. The sum of an element is
-// one chain in the order of k and is rounded once, so results do not depend on the tiles. [Goto08]
+// whole depth: panels of B and rows of A are widened as they are packed, or packed as the tile
+// registers of a CPU take them (amx.h). The sum of an element is one chain in the order of k and is
+// rounded once, so results do not depend on the tiles. [Goto08]
 #include <omp.h>
 
 #include <algorithm>
 
+#include "exec/cpu/kernels/amx.h"
 #include "exec/cpu/kernels/gemm.h"
 #include "exec/cpu/kernels/kernel_support.h"
 #include "exec/cpu/kernels/tile_gemm.h"
@@ -89,6 +91,53 @@ void multiply(const GemmShape& s, const Part& p, const Tiles& tiles) {
   }
 }
 
+// The same on tile registers, in the same scratch: twice the rows.
+constexpr std::int64_t kAmxRows = 192;
+constexpr std::int64_t kAmxSquare = 2 * kAmxLines;  // of C, what is worked on at a time
+
+struct AmxPacked {
+  Bf16 *a, *b;  // lines by 16, of each the tiles along the depth
+  float* c;     // [kAmxRows, kColumns]
+};
+
+AmxPacked cut_amx(Scratch scratch) {
+  ScratchCutter cutter(scratch);
+  AmxPacked packed{};
+  packed.a = cutter.take<Bf16>(kAmxRows * kDepth);
+  packed.b = cutter.take<Bf16>(kColumns * kDepth);
+  packed.c = cutter.take<float>(kAmxRows * kColumns);
+  return packed;
+}
+
+// The tiles of a part of an operand, whole squares of lines, in the order in which it is stored.
+void pack_tiles(const AmxPiece& part, bool of_b, Bf16* to) {
+  const std::int64_t lines = round_up(part.lines, kAmxSquare);
+  const std::int64_t apart = kAmxLines * round_up(part.depth, kAmxDepth);
+  const auto pack = [&](std::int64_t line, std::int64_t p) {
+    const std::int64_t along = part.is_along_depth ? p : line, across = line + p - along;
+    pack_amx({part.from + across * part.stride + along, part.stride,
+              std::clamp<std::int64_t>(part.lines - line, 0, kAmxLines),
+              std::min(kAmxDepth, part.depth - p), part.is_along_depth},
+             of_b, to + line / kAmxLines * apart + p * kAmxLines);
+  };
+  if (part.is_along_depth) {
+    for (std::int64_t line = 0; line < lines; line += kAmxLines)
+      for (std::int64_t p = 0; p < part.depth; p += kAmxDepth) pack(line, p);
+  } else {
+    for (std::int64_t p = 0; p < part.depth; p += kAmxDepth)
+      for (std::int64_t line = 0; line < lines; line += kAmxLines) pack(line, p);
+  }
+}
+
+void multiply_packed(const Part& p, const AmxPacked& packed) {
+  const std::int64_t tiles = ceil_div(p.depth, kAmxDepth), apart = tiles * kAmxTile;
+  for (std::int64_t j = 0; j < p.columns; j += kAmxSquare) {
+    for (std::int64_t i = 0; i < p.rows; i += kAmxSquare)
+      multiply_amx(packed.a + i / kAmxLines * apart, apart, packed.b + j / kAmxLines * apart, apart,
+                   tiles, packed.c + i * kColumns + j, kColumns, p.depth_begin > 0);
+  }
+}
+
 template <typename T, typename C>
 void finish(const GemmShape& s, const GemmOperands<T, C>& x, const Part& p, const float* sums) {
   for (std::int64_t i = 0; i < p.rows; ++i) {
@@ -103,7 +152,8 @@ void finish(const GemmShape& s, const GemmOperands<T, C>& x, const Part& p, cons
 }
 
 template <typename T, typename C>
-void one_tile(const GemmShape& s, const GemmOperands<T, C>& x, Part part, const Tiles& tiles) {
+void one_tile(const GemmShape& s, const GemmOperands<T, C>& x, Part part, Scratch scratch) {
+  const Tiles tiles = cut(scratch);
   if (s.k == 0) std::fill_n(tiles.c, kRows * kColumns, 0.0f);
   for (; part.depth_begin < s.k; part.depth_begin += kDepth) {
     part.depth = std::min(kDepth, s.k - part.depth_begin);
@@ -112,6 +162,49 @@ void one_tile(const GemmShape& s, const GemmOperands<T, C>& x, Part part, const 
     multiply(s, part, tiles);
   }
   finish(s, x, part, tiles.c);
+}
+
+template <typename C>
+void one_amx_tile(const GemmShape& s, const GemmOperands<Bf16, C>& x, Part part, Scratch scratch) {
+  const AmxPacked packed = cut_amx(scratch);
+  const AmxTiles registers;
+  for (; part.depth_begin < s.k; part.depth_begin += kDepth) {
+    part.depth = std::min(kDepth, s.k - part.depth_begin);
+    const bool a_along = s.op != GemmOp::kTN, b_along = s.op == GemmOp::kNT;
+    const std::int64_t k = part.depth_begin;
+    pack_tiles({x.a + (a_along ? part.row * s.lda + k : k * s.lda + part.row), s.lda, part.rows,
+                part.depth, a_along},
+               false, packed.a);
+    pack_tiles({x.b + (b_along ? part.column * s.ldb + k : k * s.ldb + part.column), s.ldb,
+                part.columns, part.depth, b_along},
+               true, packed.b);
+    multiply_packed(part, packed);
+  }
+  finish(s, x, part, packed.c);
+}
+
+// Rows of a tile: tiles below one another are alike in size.
+std::int64_t tile_rows(std::int64_t m, std::int64_t most, std::int64_t step) {
+  return round_up(ceil_div(m, std::max<std::int64_t>(1, ceil_div(m, most))), step);
+}
+
+// Calls body(part, scratch) for tiles of so many rows, spread over the threads.
+template <typename Body>
+void for_tiles(const GemmShape& s, std::int64_t rows, Scratch scratch, const Body& body) {
+  const auto per_thread = static_cast<std::size_t>(mixed_gemm_scratch_bytes().value);
+  const auto room = static_cast<std::int64_t>(scratch.size() / per_thread);
+  ZPLAN_ASSERT(room > 0);
+  const std::int64_t across = ceil_div(s.n, kColumns), tiles = across * ceil_div(s.m, rows);
+  const auto threads = static_cast<int>(
+      std::max<std::int64_t>(1, std::min({tiles, room, std::int64_t{omp_get_max_threads()}})));
+#pragma omp parallel for schedule(static) \
+    num_threads(threads) if (s.m * s.n * s.k > kLeastParallelWork)
+  for (std::int64_t i = 0; i < tiles; ++i) {
+    const std::int64_t row = i / across * rows, column = i % across * kColumns;
+    const auto begin = static_cast<std::size_t>(omp_get_thread_num()) * per_thread;
+    body(Part{row, std::min(rows, s.m - row), column, std::min(kColumns, s.n - column), 0, 0},
+         scratch.subspan(begin, per_thread));
+  }
 }
 
 }  // namespace
@@ -124,21 +217,15 @@ Bytes mixed_gemm_scratch_bytes() {
 template <typename T, typename C>
 void mixed_gemm(const GemmShape& shape, const GemmOperands<T, C>& operands, Scratch scratch) {
   const GemmShape s = with_leading_dimensions(shape);
-  const auto per_thread = static_cast<std::size_t>(mixed_gemm_scratch_bytes().value);
-  const auto room = static_cast<std::int64_t>(scratch.size() / per_thread);
-  ZPLAN_ASSERT(room > 0);
-  const std::int64_t across = ceil_div(s.n, kColumns), tiles = across * ceil_div(s.m, kRows);
-  const auto threads = static_cast<int>(
-      std::max<std::int64_t>(1, std::min({tiles, room, std::int64_t{omp_get_max_threads()}})));
-#pragma omp parallel for schedule(static) \
-    num_threads(threads) if (s.m * s.n * s.k > kLeastParallelWork)
-  for (std::int64_t i = 0; i < tiles; ++i) {
-    const std::int64_t row = i / across * kRows, column = i % across * kColumns;
-    const auto begin = static_cast<std::size_t>(omp_get_thread_num()) * per_thread;
-    one_tile(s, operands,
-             {row, std::min(kRows, s.m - row), column, std::min(kColumns, s.n - column), 0, 0},
-             cut(scratch.subspan(begin, per_thread)));
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if (has_amx() && s.k > 0) {
+      for_tiles(s, tile_rows(s.m, kAmxRows, kAmxSquare), scratch,
+                [&](const Part& part, Scratch own) { one_amx_tile(s, operands, part, own); });
+      return;
+    }
   }
+  for_tiles(s, kRows, scratch,
+            [&](const Part& part, Scratch own) { one_tile(s, operands, part, own); });
 }
 
 #define ZPLAN_INSTANTIATE(T, C) \

@@ -3,14 +3,6 @@
 namespace zplan::exec::cpu {
 namespace {
 
-// Rows of a register tile: rows * 2 accumulators + 2 columns of B + 1 broadcast must fit into the
-// register file (32 registers with AVX-512, else 16). [derived]
-#if defined(__AVX512F__)
-constexpr int kTileRows = 12;
-#else
-constexpr int kTileRows = 6;
-#endif
-
 template <typename T>
 struct Vector {
   typedef T Type __attribute__((vector_size(kVectorBytes)));
@@ -18,11 +10,17 @@ struct Vector {
 };
 
 // One tile of kRows x (kVectors * lanes), accumulated in registers over the whole of k.
-template <typename T, int kRows, int kVectors>
+// `adjacent`: the rows of a column of A are neighbours.
+template <typename T, int kRows, int kVectors, bool adjacent>
 void register_tile(const TileGemm<T>& g) {
   using V = typename Vector<T>::Type;
   using InMemory = typename Vector<T>::InMemory;
   V sum[kRows][kVectors] = {};
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) __builtin_prefetch(g.c + i * g.ldc + j * kVectorLanes<T>, 1);
+  }
   const T* a = g.a;
   const T* b_row = g.b;
   for (std::int64_t p = 0; p < g.k; ++p, a += g.a_column_stride, b_row += g.ldb) {
@@ -32,7 +30,7 @@ void register_tile(const TileGemm<T>& g) {
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) sum[i][j] += a[i * g.a_row_stride] * b[j];
+      for (int j = 0; j < kVectors; ++j) sum[i][j] += a[adjacent ? i : i * g.a_row_stride] * b[j];
     }
   }
 #pragma GCC unroll 12
@@ -43,12 +41,13 @@ void register_tile(const TileGemm<T>& g) {
   }
 }
 
-template <typename T, int kVectors, int kRows = kTileRows>
-void remaining_rows(const TileGemm<T>& g) {
-  if (g.m == kRows) {
-    register_tile<T, kRows, kVectors>(g);
+// All rows, as many as a register tile has or fewer.
+template <typename T, int kVectors, bool adjacent, int kRows = kTileRows>
+void tile_of_rows(const TileGemm<T>& g) {
+  if (g.m >= kRows) {
+    register_tile<T, kRows, kVectors, adjacent>(g);
   } else if constexpr (kRows > 1) {
-    remaining_rows<T, kVectors, kRows - 1>(g);
+    tile_of_rows<T, kVectors, adjacent, kRows - 1>(g);
   }
 }
 
@@ -71,8 +70,13 @@ TileGemm<T> right_of(TileGemm<T> g, std::int64_t columns) {
 // All rows of one column strip of kVectors vectors.
 template <typename T, int kVectors>
 void column_strip(TileGemm<T> g) {
-  for (; g.m >= kTileRows; g = below(g, kTileRows)) register_tile<T, kTileRows, kVectors>(g);
-  if (g.m > 0) remaining_rows<T, kVectors>(g);
+  for (; g.m > 0; g = below(g, kTileRows)) {
+    if (g.a_row_stride == 1) {
+      tile_of_rows<T, kVectors, true>(g);
+    } else {
+      tile_of_rows<T, kVectors, false>(g);
+    }
+  }
 }
 
 // Fewer columns than a vector has lanes.

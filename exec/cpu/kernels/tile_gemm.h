@@ -26,6 +26,14 @@ struct TileGemm {
 template <typename T>
 void tile_gemm(const TileGemm<T>& g);
 
+// Rows of C that one register tile covers: rows * 2 accumulators + 2 columns of B + 1 broadcast
+// must fit into the register file (32 registers with AVX-512, else 16). [derived]
+#if defined(__AVX512F__)
+inline constexpr std::int64_t kTileRows = 12;
+#else
+inline constexpr std::int64_t kTileRows = 6;
+#endif
+
 // Columns of B that one register tile covers.
 template <typename T>
 inline constexpr std::int64_t kTileColumns = 2 * kVectorLanes<T>;

@@ -43,8 +43,8 @@ struct Problem {
 };
 
 template <typename T>
-std::vector<T> run_blocked(Problem<T> problem) {
-  Workspace scratch(blocked_gemm_scratch_bytes<T>(problem.shape));
+std::vector<T> run_blocked(Problem<T> problem, int threads = 1) {
+  Workspace scratch(blocked_gemm_scratch_bytes<T>(problem.shape) * threads);
   blocked_gemm<T>(problem.shape, problem.operands(), scratch.span());
   return problem.c;
 }
@@ -81,9 +81,9 @@ struct Size {
 
 // One element, odd sizes around every tile edge, several row, column and depth blocks, and sums
 // long enough to be sliced.
-constexpr Size kSizes[] = {{1, 1, 1},    {3, 5, 7},     {6, 8, 16},     {13, 33, 9},
-                           {49, 65, 31}, {64, 64, 64},  {100, 37, 257}, {7, 530, 300},
-                           {97, 19, 1},  {12, 24, 2500}};
+constexpr Size kSizes[] = {{1, 1, 1},    {3, 5, 7},      {6, 8, 16},     {13, 33, 9},
+                           {49, 65, 31}, {64, 64, 64},   {100, 37, 257}, {7, 530, 300},
+                           {97, 19, 1},  {12, 24, 2500}, {150, 520, 20}};
 
 template <typename T>
 class GemmTest : public testing::Test {};
@@ -141,7 +141,7 @@ TYPED_TEST(GemmTest, ResultIsBitwiseTheSameForAnyThreadCount) {
       for (const int threads : {2, 3}) {
         omp_set_num_threads(threads);
         EXPECT_EQ(run_cached(problem), cached) << threads << " threads";
-        EXPECT_EQ(run_blocked(problem), blocked) << threads << " threads";
+        EXPECT_EQ(run_blocked(problem, threads), blocked) << threads << " threads";
       }
     }
   }
@@ -220,8 +220,13 @@ TEST(MixedGemm, RoundsOnceForEveryShapeAndFlag) {
         expect_mixed_right<Fp16, float>(shape);
       }
     }
-    expect_mixed_right<Bf16, float>(
-        {GemmOp::kTN, size.m, size.n, size.k, true, true, size.m + 3, size.n + 5, size.n + 7});
+    for (const GemmOp op : {GemmOp::kNN, GemmOp::kNT, GemmOp::kTN}) {
+      GemmShape gaps = with_leading_dimensions({op, size.m, size.n, size.k, true, true});
+      gaps.lda += 3;
+      gaps.ldb += 5;
+      gaps.ldc += 7;
+      expect_mixed_right<Bf16, float>(gaps);
+    }
   }
 }
 
