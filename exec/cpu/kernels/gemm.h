@@ -3,8 +3,9 @@
 // float runs on oneDNN where that is built in, not slow, and offers an implementation that
 // allocates nothing while it runs; other floats and doubles run on blocked_gemm of this folder.
 // 16-bit operands run on mixed_gemm, which sums in float and rounds once; C is of their type or
-// float. Results do not depend on the number of OpenMP threads, neither in prepare nor in run. Left
-// out: batched products, TT, alpha, 16-bit instructions.
+// float.
+// Results do not depend on the number of OpenMP threads, neither in prepare nor in run.
+// Left out: batched products, TT, alpha, 16-bit instructions but those of AMX.
 #pragma once
 
 #include <compare>
