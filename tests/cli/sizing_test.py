@@ -99,6 +99,20 @@ class Sizing(CliTest):
         shared = self.good_json(*call, "--storage", "1 GB/s")
         self.assertAlmostEqual(shared["write_s"], shared["checkpoint_bytes"] / 1e9)
 
+    def test_goodput_counts_begun_steps_used_nodes_and_bytes_of_tokens(self):
+        pins = ("--dp", "6", "--tp", "1", "--pp", "1", "--global-batch", "6", "--micro-batch", "1")
+        nodes = ("--cluster", "workstationx2", *pins, "--tokens", "1000")
+        # Not in silence: two GPUs stay idle.
+        answer = json.loads(self.zplan("goodput", "--model", "tiny-gpt", *nodes, "--json").stdout)
+        self.assertEqual(answer["steps"], 6)  # of 192 tokens
+        self.assertEqual(answer["storage_bytes_per_s"], 2 * 2e9)  # 6 ranks of 4 in a node
+        model = json.loads(self.good("models", "tiny-gpt", "--template"))
+        for vocab, width in ((65536, 2), (65537, 4)):
+            with open(self.path("wide.json"), "w", encoding="utf-8") as file:
+                json.dump({**model, "name": "wide", "aliases": [], "vocab": vocab}, file)
+            answer = self.zplan("goodput", "--model", "./wide.json", *nodes, "--json").stdout
+            self.assertEqual(json.loads(answer)["data_bytes_per_step"], 192 * width)
+
     def test_published_goodput_of_llama_3(self):
         answer = self.good_json("goodput", "--published")
         self.assertGreater(answer["effective_share"], answer["published_least_share"])
