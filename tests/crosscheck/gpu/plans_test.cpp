@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "planner/core/error.h"
+#include "planner/program/instances/validation.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "tests/support/gpu/judged_device.h"
 #include "tests/support/gpu/stand_in.h"
@@ -89,6 +90,16 @@ exec::RunOptions steps(int count) {
   return options;
 }
 
+// Of the job, whose states are validated at the end where that can be.
+exec::RunOptions all_steps(const Job& job) {
+  exec::RunOptions options = steps(kSteps);
+  if (no_validation(job)) return options;
+  options.validation = {std::make_shared<const exec::DataSource>(
+                            exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt")),
+                        {.batches = 1}};
+  return options;
+}
+
 std::shared_ptr<exec::Rendezvous> meet(int rank, int world, int port) {
   exec::RendezvousOptions options = exec::testing::options_of(rank, world, port);
   options.silence_deadline = Seconds{static_cast<double>(deadline().count())};
@@ -99,7 +110,7 @@ std::shared_ptr<exec::Rendezvous> meet(int rank, int world, int port) {
 std::unique_ptr<Trained> run_on_one_device(const Job& job) {
   auto trained = std::make_unique<Trained>();
   trained->job = job;
-  exec::RunOptions options = steps(kSteps);
+  exec::RunOptions options = all_steps(job);
   options.device = stand_in::make_judged_device();
   trained->result = testing_support::run_text(trained->job, options);
   return trained;
@@ -117,7 +128,7 @@ std::unique_ptr<Trained> run_on_devices(const Job& job) {
   for (int rank = 0; rank < world; ++rank) devices.push_back(stand_in::make_judged_device(rank));
   const int port = exec::testing::free_port();
   const auto errors = exec::testing::on_ranks(world, [&](int rank) {
-    exec::RunOptions options = steps(kSteps);
+    exec::RunOptions options = all_steps(job);
     options.device = devices[static_cast<std::size_t>(rank)];
     options.rendezvous = meet(rank, world, port);
     results[static_cast<std::size_t>(rank)] = testing_support::run_text(trained->job, options);
@@ -128,7 +139,10 @@ std::unique_ptr<Trained> run_on_devices(const Job& job) {
     if (!error.empty()) all += error + "; ";
   if (!all.empty()) throw Error(ExitCode::kDevice, all);
   for (exec::RunResult& result : results) {
-    if (result.has_losses) trained->result.steps = result.steps;
+    if (result.has_losses) {
+      trained->result.steps = result.steps;
+      trained->result.validations = result.validations;
+    }
     std::move(result.memory.begin(), result.memory.end(),
               std::back_inserter(trained->result.memory));
   }
@@ -145,7 +159,7 @@ Expected train_on_cpu(const Plan& plan) {
   Expected expected;
   const auto untrained = testing_support::train(plan, steps(0));
   expected.start = testing_support::states(*untrained);
-  expected.trained = testing_support::train(plan, steps(kSteps));
+  expected.trained = testing_support::train(plan, all_steps(testing_support::placed_job(plan)));
   expected.end = testing_support::states(*expected.trained);
   return expected;
 }
@@ -165,6 +179,10 @@ void expect_agreement(const Trained& got, const Expected& expected, const Plan& 
   ASSERT_EQ(ours.size(), theirs.size());
   for (std::size_t i = 0; i < theirs.size(); ++i)
     EXPECT_NEAR(ours[i].loss, theirs[i].loss, allowed * theirs[i].loss) << "step " << i;
+  const auto &mine = got.result.validations, &valid = expected.trained->result.validations;
+  ASSERT_EQ(mine.size(), valid.size());
+  for (std::size_t i = 0; i < valid.size(); ++i)
+    EXPECT_NEAR(mine[i].loss, valid[i].loss, allowed * valid[i].loss) << "validation";
   if (compute != DType::kF32) return;
   for (std::size_t i = 0; i < theirs.size(); ++i)
     EXPECT_NEAR(ours[i].gradient_norm, theirs[i].gradient_norm, kF32 * theirs[i].gradient_norm)
