@@ -120,11 +120,14 @@ TEST(RankMemory, OnNvmeNeedsADirectory) {
 
 constexpr std::int32_t kRanks[] = {0, 1, 2, 3};
 
-TEST(CheckMemorySuffices, DoesNotCountNvme) {
+// Of which memory holds a thousandth: the checksums.
+TEST(CheckMemorySuffices, CountsOfNvmeTheChecksumsAlone) {
   Job job = testing::mini_job({.dp = 4});
-  job.classes[0].placement.slab[static_cast<std::size_t>(Tier::kNvme)] =
-      Bytes{std::int64_t{1} << 60};
+  Bytes& slab = job.classes[0].placement.slab[static_cast<std::size_t>(Tier::kNvme)];
+  slab = available_memory() * 16;
   check_memory_suffices(job, kRanks, cpu::CpuDevice());
+  slab = available_memory() * 512;  // four ranks with twice the memory
+  EXPECT_THROW(check_memory_suffices(job, kRanks, cpu::CpuDevice()), Error);
 }
 
 TEST(CheckMemorySuffices, RefusesMoreThanTheMachineHas) {
