@@ -19,7 +19,7 @@
 namespace zplan::exec::cpu {
 namespace {
 
-constexpr double kGoal = 0.9;
+constexpr double kGoal = 0.95;
 constexpr int kRounds = 15;
 constexpr std::int64_t kElements = std::int64_t{1} << 25;
 constexpr double kBytesPerElement = 28;  // four floats read, three written
