@@ -172,6 +172,16 @@ TEST_F(Resume, APlanWhoseStepsRunIntoEachOtherIsNotValidated) {
       testing::HasSubstr("cannot be validated between two steps: its steps run into each other"));
 }
 
+// Gradients that wait for it are left as they are.
+TEST_F(Resume, APlanWithADelayedUpdateIsValidated) {
+  Plan plan = testing_support::base_plan("cpu.f32");
+  plan.parallel.dp = 2;
+  plan.zero_stage = 2;
+  plan.placement.grads = plan.placement.optimizer = Tier::kCpu;
+  plan.delayed_update = true;
+  EXPECT_EQ(no_validation(testing_support::placed_job(plan)), std::nullopt);
+}
+
 // The first moments of a run that may keep them in blocks of 8 bits.
 testing_support::Tensors first_moments(const Trained& t) {
   testing_support::Tensors values = testing_support::states(t, exec::State::kMoment1);
