@@ -67,9 +67,7 @@ TEST(QueueDeviceRun, ValidatesByGraphsAsByThreads) {
   exec::RunOptions options;
   options.steps = 3;
   options.train.learning_rate = 0;
-  options.validation = {std::make_shared<const exec::DataSource>(
-                            exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt")),
-                        {.every = 2, .batches = 2}};
+  options.validation = testing_support::validation({.every = 2, .batches = 2});
   const auto expected = train(plan, options);
   options.device = exec::make_queue_device({});
   const auto got = train_graphs(plan, options);

@@ -43,14 +43,10 @@ class Resume : public testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  static std::shared_ptr<const exec::DataSource> validation_data() {
-    return std::make_shared<const exec::DataSource>(
-        exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"));
-  }
   // On the text that is trained on, after each step, where the plan allows it.
   static void validate(const Plan& plan, exec::RunOptions& options) {
     if (no_validation(testing_support::placed_job(plan))) return;
-    options.validation = {validation_data(), {.every = 1, .batches = 1}};
+    options.validation = testing_support::validation({.every = 1, .batches = 1});
   }
 
   // Trains, and leaves checkpoints in a folder of this name.
@@ -166,7 +162,7 @@ TEST_F(Resume, APlanWhoseStepsRunIntoEachOtherIsNotValidated) {
   const Job job = testing_support::placed_job(
       testing_support::unclipped_pipeline("tiny-gpt", 4, 2, Schedule::kDoubleBuffered));
   exec::RunOptions options = testing_support::steps(1);
-  options.validation = {validation_data(), {.batches = 1}};
+  options.validation = testing_support::validation({.batches = 1});
   EXPECT_THAT(
       testing_support::message_of([&] { testing_support::run_text(job, options); }),
       testing::HasSubstr("cannot be validated between two steps: its steps run into each other"));

@@ -55,12 +55,20 @@ inline void make_steps_plain(const Job& job, TrainConfig& train) {
   if (has_kernel(job, KernelId::kAdamW8Bit) || has_lora(job)) train.epsilon = 1e-5;
 }
 
+inline exec::DataSource text() {
+  return exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt");
+}
+
 // Files of the NVMe tier go where tests may write.
 inline exec::RunResult run_text(const Job& job, exec::RunOptions options) {
   options.storage.directory = testing::TempDir();
   make_steps_plain(job, options.train);
-  return exec::run(job, exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"),
-                   options);
+  return exec::run(job, text(), options);
+}
+
+// On the same text.
+inline exec::ValidationOptions validation(const exec::ValidationTimes& times) {
+  return {std::make_shared<const exec::DataSource>(text()), times};
 }
 
 // Every tensor of a state by its name, row-major.

@@ -20,18 +20,21 @@ constexpr std::int64_t kColumns = 256;
 constexpr std::int64_t kDepth = 256;
 constexpr std::int64_t kPanel = kTileColumns<float>;
 
+// Operands as they are packed. float: A stored as it is, [rows, depth] or, of kTN, [depth, rows],
+// and B in panels of [depth, kPanel]. Bf16: lines by 16, of each the tiles along the depth (amx.h).
+template <typename T>
 struct Tiles {
-  float* a;  // stored as A is: [rows, depth] or, of kTN, [depth, rows]
-  float* b;  // panels of [depth, kPanel]
+  T *a, *b;
   float* c;  // [rows, kColumns]
 };
 
-Tiles cut(Scratch scratch) {
+template <typename T>
+Tiles<T> cut(Scratch scratch, std::int64_t rows) {
   ScratchCutter cutter(scratch);
-  Tiles tiles{};
-  tiles.a = cutter.take<float>(kRows * kDepth);
-  tiles.b = cutter.take<float>(kColumns * kDepth);
-  tiles.c = cutter.take<float>(kRows * kColumns);
+  Tiles<T> tiles{};
+  tiles.a = cutter.take<T>(rows * kDepth);
+  tiles.b = cutter.take<T>(kColumns * kDepth);
+  tiles.c = cutter.take<float>(rows * kColumns);
   return tiles;
 }
 
@@ -73,7 +76,7 @@ void pack_b(const GemmShape& s, const T* b, const Part& p, float* to) {
   }
 }
 
-void multiply(const GemmShape& s, const Part& p, const Tiles& tiles) {
+void multiply(const GemmShape& s, const Part& p, const Tiles<float>& tiles) {
   for (std::int64_t first = 0; first < p.columns; first += kPanel) {
     TileGemm<float> g{};
     g.m = p.rows;
@@ -95,20 +98,6 @@ void multiply(const GemmShape& s, const Part& p, const Tiles& tiles) {
 constexpr std::int64_t kAmxRows = 192;
 constexpr std::int64_t kAmxSquare = 2 * kAmxLines;  // of C, what is worked on at a time
 
-struct AmxPacked {
-  Bf16 *a, *b;  // lines by 16, of each the tiles along the depth
-  float* c;     // [kAmxRows, kColumns]
-};
-
-AmxPacked cut_amx(Scratch scratch) {
-  ScratchCutter cutter(scratch);
-  AmxPacked packed{};
-  packed.a = cutter.take<Bf16>(kAmxRows * kDepth);
-  packed.b = cutter.take<Bf16>(kColumns * kDepth);
-  packed.c = cutter.take<float>(kAmxRows * kColumns);
-  return packed;
-}
-
 // The tiles of a part of an operand, whole squares of lines, in the order in which it is stored.
 void pack_tiles(const AmxPiece& part, bool of_b, Bf16* to) {
   const std::int64_t lines = round_up(part.lines, kAmxSquare);
@@ -129,7 +118,7 @@ void pack_tiles(const AmxPiece& part, bool of_b, Bf16* to) {
   }
 }
 
-void multiply_packed(const Part& p, const AmxPacked& packed) {
+void multiply_packed(const Part& p, const Tiles<Bf16>& packed) {
   const std::int64_t tiles = ceil_div(p.depth, kAmxDepth), apart = tiles * kAmxTile;
   for (std::int64_t j = 0; j < p.columns; j += kAmxSquare) {
     for (std::int64_t i = 0; i < p.rows; i += kAmxSquare)
@@ -153,7 +142,7 @@ void finish(const GemmShape& s, const GemmOperands<T, C>& x, const Part& p, cons
 
 template <typename T, typename C>
 void one_tile(const GemmShape& s, const GemmOperands<T, C>& x, Part part, Scratch scratch) {
-  const Tiles tiles = cut(scratch);
+  const Tiles<float> tiles = cut<float>(scratch, kRows);
   if (s.k == 0) std::fill_n(tiles.c, kRows * kColumns, 0.0f);
   for (; part.depth_begin < s.k; part.depth_begin += kDepth) {
     part.depth = std::min(kDepth, s.k - part.depth_begin);
@@ -166,7 +155,7 @@ void one_tile(const GemmShape& s, const GemmOperands<T, C>& x, Part part, Scratc
 
 template <typename C>
 void one_amx_tile(const GemmShape& s, const GemmOperands<Bf16, C>& x, Part part, Scratch scratch) {
-  const AmxPacked packed = cut_amx(scratch);
+  const Tiles<Bf16> packed = cut<Bf16>(scratch, kAmxRows);
   const AmxTiles registers;
   for (; part.depth_begin < s.k; part.depth_begin += kDepth) {
     part.depth = std::min(kDepth, s.k - part.depth_begin);

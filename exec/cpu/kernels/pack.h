@@ -7,15 +7,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "exec/cpu/kernels/kernel_support.h"
+#include "exec/cpu/kernels/lanes.h"
 
 namespace zplan::exec::cpu {
-
-template <typename T>
-struct Lanes {
-  typedef T Type __attribute__((vector_size(kVectorBytes)));
-  typedef T InMemory __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
-};
 
 // Elements behind a strip that pack_turned may write, too.
 template <typename T>

@@ -1,20 +1,16 @@
 #include "exec/cpu/kernels/tile_gemm.h"
 
+#include "exec/cpu/kernels/lanes.h"
+
 namespace zplan::exec::cpu {
 namespace {
-
-template <typename T>
-struct Vector {
-  typedef T Type __attribute__((vector_size(kVectorBytes)));
-  typedef T InMemory __attribute__((vector_size(kVectorBytes), aligned(sizeof(T)), may_alias));
-};
 
 // One tile of kRows x (kVectors * lanes), accumulated in registers over the whole of k.
 // `adjacent`: the rows of a column of A are neighbours.
 template <typename T, int kRows, int kVectors, bool adjacent>
 void register_tile(const TileGemm<T>& g) {
-  using V = typename Vector<T>::Type;
-  using InMemory = typename Vector<T>::InMemory;
+  using V = typename Lanes<T>::Type;
+  using InMemory = typename Lanes<T>::InMemory;
   V sum[kRows][kVectors] = {};
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {

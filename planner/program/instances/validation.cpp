@@ -13,12 +13,6 @@ bool is_of_loss(const Role& role) {
   return role.phase == Phase::kBegin && role.action == Action::kZero && is_summed;
 }
 
-template <typename Uses>
-bool has_operand(const Program& program, const Node& node, const Uses& uses) {
-  const auto views = program.operands(node);
-  return std::any_of(views.begin(), views.end(), uses);
-}
-
 std::vector<bool> written_by(const Program& program, const std::vector<bool>& nodes) {
   std::vector<bool> written(program.buffers.size());
   for (std::size_t n = 0; n < nodes.size(); ++n) {
@@ -63,7 +57,8 @@ std::vector<bool> loss_nodes(const Program& program) {
     grows = false;
     const std::vector<bool> missing = missing_of(program, nodes);
     for (std::size_t n = 0; n < nodes.size(); ++n) {
-      const bool brings = has_operand(program, program.nodes[n], [&](const View& view) {
+      const auto views = program.operands(program.nodes[n]);
+      const bool brings = std::any_of(views.begin(), views.end(), [&](const View& view) {
         return writes(view.access) && missing[view.buffer];
       });
       if (!brings || nodes[n]) continue;

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -158,9 +157,7 @@ exec::RunOptions on_queues(std::uint64_t delay_seed) {
 // On the text that is trained on, after each step, where the job allows it.
 exec::RunOptions validated(const Job& job, exec::RunOptions options) {
   if (no_validation(job)) return options;
-  options.validation = {std::make_shared<const exec::DataSource>(
-                            exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt")),
-                        {.every = 1, .batches = 1}};
+  options.validation = testing_support::validation({.every = 1, .batches = 1});
   return options;
 }
 

@@ -94,9 +94,7 @@ exec::RunOptions steps(int count) {
 exec::RunOptions all_steps(const Job& job) {
   exec::RunOptions options = steps(kSteps);
   if (no_validation(job)) return options;
-  options.validation = {std::make_shared<const exec::DataSource>(
-                            exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt")),
-                        {.batches = 1}};
+  options.validation = testing_support::validation({.batches = 1});
   return options;
 }
 
