@@ -8,6 +8,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 namespace zplan::exec::cuda {
@@ -39,26 +40,134 @@ struct alignas(sizeof(T) * kWidth < 16 ? sizeof(T) * kWidth : 16) Pack {
   T at[kWidth];
 };
 
+// Words that are moved at once: 16 bytes as one, 32 as two.
+struct Words8 {
+  uint4 at[2];
+};
+template <std::size_t kBytes>
+using Words = std::conditional_t<
+    kBytes == 2, unsigned short,
+    std::conditional_t<
+        kBytes == 4, unsigned,
+        std::conditional_t<kBytes == 8, uint2, std::conditional_t<kBytes == 16, uint4, Words8>>>>;
+
+// The same in words, as memory is asked for it and as registers keep it.
+template <typename T, int kWidth>
+struct PackBits {
+  static_assert(sizeof(T) * kWidth <= sizeof(Words8));
+  Words<sizeof(T) * kWidth> words;
+};
+
 template <typename C, int kWidth>
 struct Values {
   C at[kWidth];
 };
 
 template <int kWidth, typename T>
-__device__ inline Values<Compute<T>, kWidth> load(const T* from) {
-  const auto pack = *reinterpret_cast<const Pack<T, kWidth>*>(from);
+__device__ inline PackBits<T, kWidth> load_bits(const T* from) {
+  return {*reinterpret_cast<const Words<sizeof(T) * kWidth>*>(from)};
+}
+
+// What a compiler may not take apart into smaller accesses.
+__device__ inline void store_words(uint4* to, const uint4& words) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words.x), "r"(words.y),
+               "r"(words.z), "r"(words.w)
+               : "memory");
+#else
+  *to = words;
+#endif
+}
+
+template <int kWidth, typename T>
+__device__ inline void store_bits(T* to, const PackBits<T, kWidth>& bits) {
+  constexpr std::size_t kBytes = sizeof(T) * kWidth;
+  if constexpr (kBytes == 16) {
+    store_words(reinterpret_cast<uint4*>(to), bits.words);
+  } else if constexpr (kBytes == 32) {
+    store_words(reinterpret_cast<uint4*>(to), bits.words.at[0]);
+    store_words(reinterpret_cast<uint4*>(to) + 1, bits.words.at[1]);
+  } else {
+    *reinterpret_cast<Words<kBytes>*>(to) = bits.words;
+  }
+}
+
+template <typename To, typename From>
+__device__ inline To bits_as(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(static_cast<void*>(&to), &from, sizeof to);
+  return to;
+}
+
+// Two neighbours of 16 bits in a word.
+template <typename T>
+__device__ inline Values<float, 2> widen_pair(std::uint32_t word) {
+  if constexpr (std::is_same_v<T, __half>) {
+    const auto pair = bits_as<__half2>(word);
+    return {__low2float(pair), __high2float(pair)};
+  } else {
+    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+  }
+}
+
+template <typename T>
+__device__ inline std::uint32_t narrow_pair(float first, float second) {
+  if constexpr (std::is_same_v<T, __half>) {
+    return bits_as<std::uint32_t>(__floats2half2_rn(first, second));
+  } else {
+    return bits_as<std::uint32_t>(__floats2bfloat162_rn(first, second));
+  }
+}
+
+// What lies in pairs is taken apart by the word: a compiler that sees halves moves them one by one.
+template <typename T, int kWidth>
+inline constexpr bool kHasPairs = sizeof(T) == 2 && kWidth % 2 == 0;
+
+template <typename T, int kWidth>
+__device__ inline Values<Compute<T>, kWidth> widen(const PackBits<T, kWidth>& bits) {
   Values<Compute<T>, kWidth> values;
+  if constexpr (kHasPairs<T, kWidth>) {
+    const auto words = bits_as<Pack<std::uint32_t, kWidth / 2>>(bits.words);
 #pragma unroll
-  for (int k = 0; k < kWidth; ++k) values.at[k] = widen(pack.at[k]);
+    for (int k = 0; k < kWidth / 2; ++k) {
+      const auto pair = widen_pair<T>(words.at[k]);
+      values.at[2 * k] = pair.at[0];
+      values.at[2 * k + 1] = pair.at[1];
+    }
+  } else {
+    const auto pack = bits_as<Pack<T, kWidth>>(bits.words);
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) values.at[k] = widen(pack.at[k]);
+  }
   return values;
+}
+
+template <typename T, int kWidth>
+__device__ inline PackBits<T, kWidth> narrow_pack(const Values<Compute<T>, kWidth>& values) {
+  using Words = decltype(PackBits<T, kWidth>::words);
+  if constexpr (kHasPairs<T, kWidth>) {
+    Pack<std::uint32_t, kWidth / 2> words;
+#pragma unroll
+    for (int k = 0; k < kWidth / 2; ++k)
+      words.at[k] = narrow_pair<T>(values.at[2 * k], values.at[2 * k + 1]);
+    return {bits_as<Words>(words)};
+  } else {
+    Pack<T, kWidth> pack;
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) pack.at[k] = narrow<T>(values.at[k]);
+    return {bits_as<Words>(pack)};
+  }
+}
+
+template <int kWidth, typename T>
+__device__ inline Values<Compute<T>, kWidth> load(const T* from) {
+  return widen(load_bits<kWidth>(from));
 }
 
 template <int kWidth, typename T>
 __device__ inline void store(T* to, const Values<Compute<T>, kWidth>& values) {
-  Pack<T, kWidth> pack;
-#pragma unroll
-  for (int k = 0; k < kWidth; ++k) pack.at[k] = narrow<T>(values.at[k]);
-  *reinterpret_cast<Pack<T, kWidth>*>(to) = pack;
+  store_bits<kWidth>(to, narrow_pack<T>(values));
 }
 
 // ---- loops
@@ -85,6 +194,37 @@ __device__ inline void for_packs(std::int64_t n, const Body& body) {
   }
 }
 
+// For more loads under way than one: read(i) of kAhead places begin, begin + stride .. before end,
+// then write(i, what was read) of each.
+template <int kAhead, typename Index, typename Read, typename Write>
+__device__ inline void for_ahead(Index begin, Index end, Index stride, const Read& read,
+                                 const Write& write) {
+#pragma unroll 1
+  for (Index i = begin; i < end; i += kAhead * stride) {
+    decltype(read(i)) ahead[kAhead]{};
+#pragma unroll
+    for (int p = 0; p < kAhead; ++p)
+      if (i + p * stride < end) ahead[p] = read(i + p * stride);
+#pragma unroll
+    for (int p = 0; p < kAhead; ++p)
+      if (i + p * stride < end) write(i + p * stride, ahead[p]);
+  }
+}
+
+// As for_packs, with kAhead packs under way: read(Width, i), then write(Width, i, what was read).
+template <int kWidth, int kAhead, typename Read, typename Write>
+__device__ inline void for_packs_ahead(std::int64_t n, const Read& read, const Write& write) {
+  const std::int64_t packed = n / kWidth * kWidth, thread = thread_of_grid();
+  const auto run = [&](auto width, std::int64_t begin, std::int64_t end) {
+    constexpr int w = decltype(width)::value;
+    for_ahead<w == kWidth ? kAhead : 1>(
+        begin, end, threads_of_grid() * w, [&](std::int64_t i) { return read(width, i); },
+        [&](std::int64_t i, const auto& value) { write(width, i, value); });
+  };
+  run(Width<kWidth>{}, thread * kWidth, packed);
+  if constexpr (kWidth > 1) run(Width<1>{}, packed + thread, n);
+}
+
 // Calls body(row) for the rows of this block.
 template <typename Body>
 __device__ inline void for_rows(std::int64_t rows, const Body& body) {
@@ -99,11 +239,24 @@ __device__ inline void for_columns(std::int64_t columns, const Body& body) {
     body(j);
 }
 
+// The same with the first kPacks that are this thread's: body(p, j) with their numbers p.
+template <int kWidth, int kPacks, typename Body>
+__device__ inline void for_own_packs(int columns, const Body& body) {
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    const int j = static_cast<int>(threadIdx.x + p * blockDim.x) * kWidth;
+    if (j < columns) body(p, j);
+  }
+}
+
 // ---- reductions
 // ----------------------------------------------------------------------------------
 
 inline constexpr int kWarp = 32;
-inline constexpr int kMostWarps = 32;  // of a block
+// [assumed] of a block: eight warps hide latency and leave eight blocks for a multiprocessor.
+inline constexpr int kThreads = 256;
+inline constexpr int kMostRowThreads = 512;  // [assumed] of a block that has a row to itself
+inline constexpr int kMostWarps = 32;        // of a block
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 struct Add {
