@@ -60,7 +60,7 @@ void head_norm_backward(cudaStream_t stream, const HeadNormShape& s,
                         const HeadNormBackward<T, G>& x, DeviceScratch scratch) {
   with_width<kWidthOf<T>>(can_load_packs<T>(s, {x.dx, x.x, x.gain}), [&](auto width) {
     constexpr int w = decltype(width)::value;
-    if (s.head_dim <= kMostHeadDim) {
+    if (s.head_dim <= kMostNormedDim) {
       backward_in_one_pass<w>(stream, s, x, scratch);
     } else {
       backward_in_two<w>(stream, s, x, scratch);

@@ -44,16 +44,16 @@ __global__ void head_norm_forward_kernel(HeadNormForward<T> x, HeadNormShape s, 
 }
 
 // Heads of at most so many elements have their gradients in one pass.
-inline constexpr int kMostHeadDim = 256;
+inline constexpr int kMostNormedDim = 256;
 template <int kWidth>
-inline constexpr int kMostHeadPacks = kMostHeadDim / (kWarp * kWidth);
+inline constexpr int kMostHeadPacks = kMostNormedDim / (kWarp * kWidth);
 
 // Sums of the lanes of a block that have the same columns, in an order set by its size alone:
 // sum [d] of the blocks' rows.
 template <int kWidth, int kPacks>
 __device__ inline void store_block_sums(float* sum, const LaneRow& own, int d,
                                         Values<float, kWidth> (&values)[kPacks]) {
-  __shared__ float of_warps[kThreads / kWarp][kMostHeadDim];
+  __shared__ float of_warps[kThreads / kWarp][kMostNormedDim];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const bool is_first = static_cast<int>(threadIdx.x) % kWarp < own.lanes;
 #pragma unroll
