@@ -8,10 +8,12 @@ namespace {
 
 template <bool kAdds, typename To, typename From>
 void convert(cudaStream_t stream, const char* name, To* y, const From* x, std::int64_t n) {
-  constexpr int kWidest = std::max(kWidthOf<To>, kWidthOf<From>);
+  // Threads side by side read and write side by side, with accesses of the wider type in full.
+  constexpr int kWidest = std::min(kWidthOf<To>, kWidthOf<From>);
   with_width<kWidest>(is_aligned({y, x}), [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, name, grid_of(n, w), convert_kernel<kAdds, To, From, w>, y, x, n);
+    launch(stream, name, grid_of(n, w * kConvertedAhead), convert_kernel<kAdds, To, From, w>, y, x,
+           n);
   });
 }
 

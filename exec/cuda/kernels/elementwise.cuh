@@ -211,19 +211,36 @@ __global__ void bias_residual_add_kernel(T* out, const T* x, const T* y, const T
   });
 }
 
+// [assumed] packs of a thread under way: half a pack of 16 bits and a whole one of 32 are few.
+inline constexpr int kConvertedAhead = 4;
+
+template <bool kAdds, typename To, typename From, int kWidth>
+struct Converted {
+  PackBits<From, kWidth> x;
+  PackBits<To, kAdds ? kWidth : 1> y;  // what is added to
+};
+
 // y += x where kAdds, else y = x; x, y [n]
 template <bool kAdds, typename To, typename From, int kWidth>
 __global__ void convert_kernel(To* y, const From* x, std::int64_t n) {
-  for_packs<kWidth>(n, [=](auto width, std::int64_t i) {
+  const auto read = [=](auto width, std::int64_t i) {
     constexpr int w = decltype(width)::value;
-    auto v = load<w>(x + i);
+    Converted<kAdds, To, From, w> at;
+    at.x = load_bits<w>(x + i);
+    if constexpr (kAdds) at.y = load_bits<w>(y + i);
+    return at;
+  };
+  const auto write = [=](auto width, std::int64_t i, const auto& at) {
+    constexpr int w = decltype(width)::value;
+    auto v = widen(at.x);
     if constexpr (kAdds) {
-      const auto before = load<w>(y + i);
+      const auto before = widen(at.y);
 #pragma unroll
       for (int k = 0; k < w; ++k) v.at[k] = before.at[k] + v.at[k];
     }
     store<w>(y + i, v);
-  });
+  };
+  for_packs_ahead<kWidth, kConvertedAhead>(n, read, write);
 }
 
 // Words of 16 bits, all zero; y [n]
