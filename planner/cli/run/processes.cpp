@@ -48,7 +48,6 @@ void check_process_options(const RunCommand& command) {
     throw_bad_input(
         fmt::format("{} needs all ranks in one process; start zplan without a launcher", option));
   };
-  if (command.check) refuse("--check");
   if (command.test_mode) refuse("--test-mode");
 }
 
@@ -81,7 +80,8 @@ std::shared_ptr<exec::Rendezvous> meet_processes(const RunCommand& command,
                                         {"plan", fingerprint(planned.job)},
                                         {"steps", fmt::to_string(command.steps)},
                                         {"validation", validation_words(command)},
-                                        {"recording", is_recorded(command) ? "yes" : "no"}},
+                                        {"recording", is_recorded(command) ? "yes" : "no"},
+                                        {"check", command.check ? "yes" : "no"}},
                               .start_deadline = deadline,
                               .silence_deadline = longest_silence(deadline),
                               .token = exec::token_source(*at, exec::process_environment()),
