@@ -16,7 +16,7 @@ constexpr std::uint64_t kValue = 1;
 
 FirstWork::FirstWork(const DriverApi& driver) : driver_(driver), event_(make_cuda_event(false)) {
   void* memory = nullptr;
-  check(cudaMalloc(&memory, 2 * kBytes), "cudaMalloc");
+  check(cudaMalloc(&memory, 2 * kBytes), "memory for the first work of streams, cudaMalloc");
   device_.reset(memory);
   check(cudaHostAlloc(&memory, kBytes, cudaHostAllocPortable | cudaHostAllocMapped),
         "cudaHostAlloc");
@@ -25,6 +25,16 @@ FirstWork::FirstWork(const DriverApi& driver) : driver_(driver), event_(make_cud
 }
 
 void FirstWork::give(cudaStream_t stream) const {
+  try {
+    queue(stream);
+  } catch (...) {
+    cudaStreamSynchronize(stream);  // nothing uses the memory when it goes
+    throw;
+  }
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+void FirstWork::queue(cudaStream_t stream) const {
   auto* const device = static_cast<float*>(device_.get());
   const auto copy = [&](void* to, const void* from) {
     check(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
@@ -41,7 +51,6 @@ void FirstWork::give(cudaStream_t stream) const {
   check(cudaEventRecord(event_.get(), stream), "cudaEventRecord");
   check(cudaStreamWaitEvent(stream, event_.get(), 0), "cudaStreamWaitEvent");
   scale(stream, device, kBytes / sizeof(float), 1);
-  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
 }  // namespace zplan::exec::cuda

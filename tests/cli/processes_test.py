@@ -34,6 +34,22 @@ class SameNumbers(Processes):
                 )
 
 
+class Timelines(Processes):
+    def test_the_process_with_the_loss_writes_the_timeline_of_all(self):
+        self.tiny_plan("--dp", "2", "--tp", "1", "--pp", "2")
+        self.good("run", "plan.json", "--steps", "3", "--timeline", "one.json")
+        ends = self.ends(self.start(4, "--steps", "3", "--timeline", "all.json", "--trace", "t"))
+        self.assertEqual([end[0] for end in ends], [OK] * 4, ends)
+        one, several = (json.loads(self.read(name)) for name in ("one.json", "all.json"))
+        self.assertEqual([rank["rank"] for rank in several["ranks"]], [0, 1, 2, 3])
+        for own, other in zip(one["ranks"], several["ranks"]):
+            self.assertEqual(self.operations(own), self.operations(other))
+        self.assertGreater(len(self.read("t")), 1000)
+
+    def operations(self, rank):
+        return sorted((span["step"], span["op"]) for span in rank["spans"])
+
+
 class CommonEnd(Processes):
     def setUp(self):
         super().setUp()
@@ -147,7 +163,7 @@ class Start(Processes):
         self.all_say(self.start(3, ranks=[0]), BAD_INPUT, "has 2 ranks, but 3 processes")
 
     def test_what_needs_all_ranks_in_one_process_is_refused(self):
-        for option in (("--check",), ("--test-mode",), ("--trace", "t"), ("--timeline", "t")):
+        for option in (("--check",), ("--test-mode",)):
             self.all_say(self.start(2, *option, ranks=[0]), BAD_INPUT, option[0])
 
     def test_variables_that_make_no_sense_are_named(self):

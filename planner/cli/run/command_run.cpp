@@ -256,7 +256,8 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
     report.interrupted =
         !check_training({&planned.job, &planned.model, &result}, *reference, data, options, report);
   }
-  if (!report.interrupted) write_timelines(command, planned.job, result.timeline);
+  if (!report.interrupted && result.has_losses)
+    write_timelines(command, planned.job, result.timeline);
   return report;
 }
 
