@@ -4,6 +4,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "exec/cuda/kernels/approximations.cuh"
 #include "exec/cuda/kernels/cross_entropy.h"
 #include "exec/cuda/kernels/held_row.cuh"
 
@@ -22,27 +23,16 @@ struct Greater {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-// exp of what is at most 0, to two units in the last place: a fraction of the instructions of expf.
-__device__ inline float exp_below(float x) {
-  constexpr float kLog2OfE = 1.44269504088896340736f;
-#ifdef __CUDA_ARCH__
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * kLog2OfE));
-  return result;
-#else
-  return exp2f(x * kLog2OfE);
-#endif
-}
-
 // Of all threads of the block.
 __device__ inline SoftmaxSum merge_threads(const SoftmaxSum& own) {
   const float most = block_reduce(own.most, Greater{});
-  return {most, block_sum(own.sum * exp_below(own.most - most))};
+  return {most, block_sum(own.sum * approximate_exp(own.most - most))};
 }
 
-// [assumed] of a row that is gone over twice: packs that a thread keeps, and, of the others, as of
-// a row that is gone over once, how many it reads at a time.
-inline constexpr int kHeldLogits = 6, kLogitsAhead = 2;
+// [assumed] of a row that is gone over twice: packs that a thread keeps in registers and in shared
+// memory, most of a row of 50,304 elements of 16 bits, and how many of the others it reads at a
+// time, as of a row that is gone over once.
+inline constexpr int kHeldLogits = 6, kSharedLogits = 5, kLogitsAhead = 2;
 template <typename T, int kWidth>
 using PassingRow = HeldRow<T, kWidth, 0, 4>;
 
@@ -78,16 +68,17 @@ __device__ inline void add_pack(SoftmaxSum& own, Values<float, kWidth> v, int co
   float most = own.most;
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) most = fmaxf(most, v.at[k]);
-  float sum = own.sum * exp_below(own.most - most);
+  float sum = own.sum * approximate_exp(own.most - most);
 #pragma unroll
-  for (int k = 0; k < kWidth; ++k) sum += exp_below(v.at[k] - most);
+  for (int k = 0; k < kWidth; ++k) sum += approximate_exp(v.at[k] - most);
   own = {most, sum};
 }
 
 // Of one row, which begins at `first`, by all threads of the block.
-template <typename T, int kWidth, int kPacks, int kAhead>
-__device__ inline RowStatistics statistics_of_row(const HeldRow<T, kWidth, kPacks, kAhead>& row,
-                                                  const T* first, int valid, int target) {
+template <typename Row, typename T>
+__device__ inline RowStatistics statistics_of_row(const Row& row, const T* first, int valid,
+                                                  int target) {
+  constexpr int kWidth = Row::kPackWidth;
   SoftmaxSum own = kEmptySum;
   row.each([&](int j, const auto& v) {
     if (j < valid) add_pack(own, v, place_in_pack<kWidth>(valid - j));
@@ -133,16 +124,16 @@ __device__ inline RowStatistics merged(const float* statistics, std::int64_t pie
 }
 
 // The row of logits that begins at `first` becomes its gradient times `scale`, zero in the padding.
-template <typename T, int kWidth, int kPacks, int kAhead>
-__device__ inline void gradient_of_row(T* first, const HeldRow<T, kWidth, kPacks, kAhead>& row,
-                                       const CrossEntropyShape& s, int target,
-                                       const RowStatistics& r, float scale) {
+template <typename Row, typename T>
+__device__ inline void gradient_of_row(T* first, const Row& row, const CrossEntropyShape& s,
+                                       int target, const RowStatistics& r, float scale) {
+  constexpr int kWidth = Row::kPackWidth;
   const float factor = scale / r.sum;
   const int valid = static_cast<int>(s.valid);
   row.each([&](int j, auto v) {
     const int count = place_in_pack<kWidth>(valid - j), hit = place_in_pack<kWidth>(target - j);
 #pragma unroll
-    for (int k = 0; k < kWidth; ++k) v.at[k] = exp_below(v.at[k] - r.most) * factor;
+    for (int k = 0; k < kWidth; ++k) v.at[k] = approximate_exp(v.at[k] - r.most) * factor;
     if (hit >= 0 && hit < kWidth) {
 #pragma unroll
       for (int k = 0; k < kWidth; ++k)
@@ -184,7 +175,8 @@ __global__ void __launch_bounds__(kMostRowThreads, 2)
       r = merged(statistics, pieces, rows, t);
       gradient_of_row(first, row, s, target, r, scale);
     } else {
-      const HeldRow<T, kWidth, kHeldLogits, kLogitsAhead> row(first, static_cast<int>(s.columns));
+      const HeldRow<T, kWidth, kHeldLogits, kLogitsAhead, kSharedLogits> row(
+          first, static_cast<int>(s.columns));
       r = statistics_of_row(row, first, static_cast<int>(s.valid), target);
       gradient_of_row(first, row, s, target, r, scale);
     }

@@ -106,24 +106,34 @@ struct Add {
 __device__ inline float of_lane(float value, int mask) {
   return __shfl_xor_sync(kAllLanes, value, mask);
 }
+__device__ inline int of_lane(int value, int mask) {
+  return __shfl_xor_sync(kAllLanes, value, mask);
+}
 __device__ inline double of_lane(double value, int mask) {
   return __shfl_xor_sync(kAllLanes, value, mask);
 }
 
 // The values of all threads of a block merged, in an order set by the block's size alone; every
-// thread has the result. `merge` is commutative. of_lane(V, mask) is the V of another lane.
+// thread has the result. `merge` is commutative. of_lane(V, mask) is the V of another lane. Calls
+// that follow each other take turns, 0 and 1: who starts one, all have read that before the last.
 template <typename V, typename Merge>
-__device__ inline V block_reduce(V value, const Merge& merge) {
-  __shared__ V of_warps[kMostWarps];
+__device__ inline V block_reduce_in_turn(V value, const Merge& merge, int turn) {
+  __shared__ V of_warps[2][kMostWarps];
   for (int mask = kWarp / 2; mask > 0; mask /= 2) value = merge(value, of_lane(value, mask));
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  if (threadIdx.x % kWarp == 0) of_warps[warp] = value;
+  if (threadIdx.x % kWarp == 0) of_warps[turn][warp] = value;
   __syncthreads();
-  V result = of_warps[0];
+  V result = of_warps[turn][0];
   for (int w = 1; w < static_cast<int>(blockDim.x) / kWarp; ++w)
-    result = merge(result, of_warps[w]);
-  __syncthreads();  // of_warps may be written again
+    result = merge(result, of_warps[turn][w]);
   return result;
+}
+
+template <typename V, typename Merge>
+__device__ inline V block_reduce(V value, const Merge& merge) {
+  value = block_reduce_in_turn(value, merge, 0);
+  __syncthreads();  // the next may have the same turn
+  return value;
 }
 
 template <typename V>

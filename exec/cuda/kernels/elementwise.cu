@@ -28,7 +28,8 @@ void gelu_forward(cudaStream_t stream, T* y, const T* x, std::int64_t n,
                   ActivationFunction function) {
   with_width<kWidthOf<T>>(is_aligned({y, x}), [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, "gelu_forward", grid_of(n, w), gelu_forward_kernel<T, w>, y, x, n, function);
+    launch(stream, "gelu_forward", grid_of(n, w * kActivationsAhead), gelu_forward_kernel<T, w>, y,
+           x, n, function);
   });
 }
 
@@ -37,8 +38,8 @@ void gelu_backward(cudaStream_t stream, T* dx, const T* dy, const T* x, std::int
                    ActivationFunction function) {
   with_width<kWidthOf<T>>(is_aligned({dx, dy, x}), [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, "gelu_backward", grid_of(n, w), gelu_backward_kernel<T, w>, dx, dy, x, n,
-           function);
+    launch(stream, "gelu_backward", grid_of(n, w * kActivationsAhead), gelu_backward_kernel<T, w>,
+           dx, dy, x, n, function);
   });
 }
 

@@ -37,6 +37,22 @@ struct SortedPlaces {
   DeviceScratch rest;
 };
 
+// Of tokens whose keys and places are there.
+SortedTokens sort_tokens(cudaStream_t stream, const SortedPlaces& sorted, std::int64_t inputs) {
+  std::uint32_t* const ranks = sorted.places;  // these are as they were before sorting
+  const Pairs& pairs = sorted.pairs;
+  if (inputs <= kMostCounted) {
+    launch(stream, "embedding_backward", grid_of(inputs * kWarp, kCountingTokens),
+           embedding_count_kernel, pairs.sorted_keys, pairs.sorted_values, ranks, pairs.keys,
+           static_cast<int>(inputs));
+  } else {
+    sort_pairs(stream, pairs, sorted.rest);
+    launch(stream, "embedding_backward", grid_of(inputs, 1), embedding_ranks_kernel, ranks,
+           pairs.sorted_values, inputs);
+  }
+  return {pairs.sorted_keys, pairs.sorted_values, ranks, static_cast<std::uint32_t>(inputs)};
+}
+
 }  // namespace
 
 Bytes embedding_scratch_bytes(const EmbeddingShape& s) {
@@ -51,12 +67,7 @@ void embedding_backward(cudaStream_t stream, const EmbeddingShape& s,
   const SortedPlaces sorted(s, scratch);
   launch(stream, "embedding_backward", grid_of(inputs, 1), embedding_keys_kernel<T, G>, x, s,
          sorted.keys, sorted.places);
-  sort_pairs(stream, sorted.pairs, sorted.rest);
-  std::uint32_t* const ranks = sorted.places;  // these are as they were before sorting
-  launch(stream, "embedding_backward", grid_of(inputs, 1), embedding_ranks_kernel, ranks,
-         sorted.pairs.sorted_values, inputs);
-  const SortedTokens tokens{sorted.pairs.sorted_keys, sorted.pairs.sorted_values, ranks,
-                            static_cast<std::uint32_t>(inputs)};
+  const SortedTokens tokens = sort_tokens(stream, sorted, inputs);
   const bool wide = is_aligned({x.dwte, x.dwpe, x.dx}) && s.hidden % kWidthOf<T> == 0;
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;

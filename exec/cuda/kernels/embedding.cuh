@@ -75,6 +75,41 @@ __global__ void embedding_ranks_kernel(std::uint32_t* ranks, const std::uint32_t
     ranks[places[k]] = static_cast<std::uint32_t>(k);
 }
 
+// [assumed] so few tokens are sorted sooner by counting than by a sort that takes many launches;
+// the tokens of a warp, and how many of all of them its lanes have under way.
+inline constexpr std::int64_t kMostCounted = 8192;
+inline constexpr int kCountingTokens = 4, kCountedAhead = 8;
+
+// keys, places and ranks [n] of the sorted tokens. The place of a token is the number of smaller
+// keys, and of equal ones before it; each warp counts for some tokens that follow each other.
+__global__ void embedding_count_kernel(std::uint32_t* sorted_keys, std::uint32_t* sorted_places,
+                                       std::uint32_t* ranks, const std::uint32_t* keys, int n) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warps = static_cast<int>(threads_of_grid()) / kWarp;
+  for (int w = static_cast<int>(thread_of_grid()) / kWarp; w * kCountingTokens < n; w += warps) {
+    const int first = w * kCountingTokens;
+    std::uint32_t own[kCountingTokens];
+    int below[kCountingTokens]{};
+#pragma unroll
+    for (int p = 0; p < kCountingTokens; ++p) own[p] = first + p < n ? keys[first + p] : 0;
+    for_ahead<kCountedAhead>(
+        lane, n, kWarp, [&](int u) { return keys[u]; },
+        [&](int u, std::uint32_t key) {
+#pragma unroll
+          for (int p = 0; p < kCountingTokens; ++p)
+            below[p] += key < own[p] + (u < first + p ? 1 : 0) ? 1 : 0;
+        });
+#pragma unroll
+    for (int p = 0; p < kCountingTokens; ++p) {
+      for (int mask = kWarp / 2; mask > 0; mask /= 2) below[p] += of_lane(below[p], mask);
+      if (lane != 0 || first + p >= n) continue;
+      sorted_keys[below[p]] = own[p];
+      sorted_places[below[p]] = static_cast<std::uint32_t>(first + p);
+      ranks[first + p] = static_cast<std::uint32_t>(below[p]);
+    }
+  }
+}
+
 // [assumed] tokens of a thread under way.
 inline constexpr int kTokensAhead = 4, kEqualTokensAhead = 2;
 
@@ -141,21 +176,40 @@ __device__ inline void add_position(const EmbeddingBackward<T, G>& x, const Embe
   store<kWidth>(to, sum);
 }
 
-// A block has a position and some columns, or a row of the table, which it makes zero where no
-// token has it and it is overwritten.
+// [assumed] rows of the table whose tokens a block looks for at once, a power of two.
+inline constexpr int kZeroedRows = 16;
+static_assert(kZeroedRows <= kWarp);
+
+// Makes those of kZeroedRows rows of the table zero that no token has.
+template <int kWidth, typename T, typename G>
+__device__ inline void zero_absent_rows(const EmbeddingBackward<T, G>& x, const EmbeddingShape& s,
+                                        const SortedTokens& sorted, std::int64_t first) {
+  const std::int64_t own = first + threadIdx.x % kZeroedRows;
+  const bool is_absent = own < s.rows && !sorted.has(static_cast<std::uint32_t>(own));
+  const unsigned absent = __ballot_sync(kAllLanes, is_absent);
+#pragma unroll 1
+  for (int i = 0; i < kZeroedRows; ++i) {
+    if ((absent >> i & 1u) == 0) continue;
+    G* to = x.dwte + (first + i) * s.hidden;
+    for_columns<kWidth>(s.hidden,
+                        [&](std::int64_t j) { store<kWidth>(to + j, Values<float, kWidth>{}); });
+  }
+}
+
+// A block has a position and some columns, or rows of the table, which it makes zero where no token
+// has them and they are overwritten.
 template <typename T, typename G, int kWidth>
 __global__ void __launch_bounds__(kThreads, 4)
     embedding_backward_kernel(EmbeddingBackward<T, G> x, EmbeddingShape s, SortedTokens sorted) {
   const std::int64_t columns = static_cast<std::int64_t>(blockDim.x) * kWidth;
   const std::int64_t tiles = (s.hidden + columns - 1) / columns, positions = s.sequence * tiles;
-  for_rows(positions + (x.accumulate_wte ? 0 : s.rows), [&](std::int64_t i) {
+  const std::int64_t rows = x.accumulate_wte ? 0 : (s.rows + kZeroedRows - 1) / kZeroedRows;
+  for_rows(positions + rows, [&](std::int64_t i) {
     if (i < positions) {
       const std::int64_t j = i % tiles * columns + static_cast<std::int64_t>(threadIdx.x) * kWidth;
       if (j < s.hidden) add_position<kWidth>(x, s, sorted, i / tiles, j);
-    } else if (!sorted.has(static_cast<std::uint32_t>(i - positions))) {
-      G* to = x.dwte + (i - positions) * s.hidden;
-      for_columns<kWidth>(s.hidden,
-                          [&](std::int64_t j) { store<kWidth>(to + j, Values<float, kWidth>{}); });
+    } else {
+      zero_absent_rows<kWidth>(x, s, sorted, (i - positions) * kZeroedRows);
     }
   });
 }

@@ -27,6 +27,29 @@ __device__ inline void for_lane_rows(const LaneRow& own, std::int64_t rows, cons
     body(first + in_warp, first + in_warp < rows);
 }
 
+// The same with kAhead rows under way: read(row) of each, then write(row, what was read), for which
+// all lanes of the row have read it.
+template <int kAhead, typename Read, typename Write>
+__device__ inline void for_lane_rows_ahead(const LaneRow& own, std::int64_t rows, const Read& read,
+                                           const Write& write) {
+  const std::int64_t in_warp = static_cast<std::int64_t>(threadIdx.x) % kWarp / own.lanes;
+#pragma unroll 1
+  for (std::int64_t first = own.index - in_warp; first < rows; first += kAhead * own.count) {
+    decltype(read(first)) ahead[kAhead]{};
+#pragma unroll
+    for (int p = 0; p < kAhead; ++p) {
+      const std::int64_t row = first + in_warp + p * own.count;
+      if (row < rows) ahead[p] = read(row);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int p = 0; p < kAhead; ++p) {
+      const std::int64_t row = first + in_warp + p * own.count;
+      if (row < rows) write(row, ahead[p]);
+    }
+  }
+}
+
 // Calls body(p, j) with the first kPacks packs of a row that are this lane's.
 template <int kWidth, int kPacks, typename Body>
 __device__ inline void for_lane_packs(const LaneRow& own, int columns, const Body& body) {

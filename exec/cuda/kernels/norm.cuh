@@ -198,6 +198,7 @@ __global__ void __launch_bounds__(kMostRowThreads, kPacks == 1 ? 2 : 1)
   const int h = static_cast<int>(shape.hidden);
   Values<float, kWidth> dgain[kPacks]{}, dbias[kPacks]{};
   auto ahead = read_row<kCentred, kWidth, kPacks>(x, h, blockIdx.x);
+  int turn = 0;
   for_rows(shape.tokens, [&](std::int64_t t) {
     const float mean = ahead.mean, rstd = ahead.rstd;
     Values<float, kWidth> n[kPacks]{}, g[kPacks]{};
@@ -215,7 +216,8 @@ __global__ void __launch_bounds__(kMostRowThreads, kPacks == 1 ? 2 : 1)
     });
     if (t + gridDim.x < shape.tokens)
       ahead = read_row<kCentred, kWidth, kPacks>(x, h, t + gridDim.x);
-    row = block_sum(row);
+    row = block_reduce_in_turn(row, Add{}, turn);
+    turn = 1 - turn;
     const float mean_g = kCentred ? row.first / static_cast<float>(h) : 0.0f;
     const float mean_gn = row.second / static_cast<float>(h);
     for_own_packs<kWidth, kPacks>(h, [&](int p, int j) {

@@ -9,7 +9,8 @@ void sinks_forward(cudaStream_t stream, const SinksShape& s, const SinksForward<
   const bool wide = is_aligned({x.out}) && s.value_dim % kWidthOf<T> == 0;
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
-    const LaneGrid lanes = grid_of_lanes(s.batch * s.sequence * s.heads, s.value_dim, w);
+    const std::int64_t rows = s.batch * s.sequence * s.heads;
+    const LaneGrid lanes = grid_of_lanes(ceil_div(rows, kSinkRowsAhead), s.value_dim, w);
     launch(stream, "sinks_forward", lanes.grid, sinks_forward_kernel<T, w>, x, s, lanes.lanes);
   });
 }

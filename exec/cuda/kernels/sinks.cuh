@@ -2,6 +2,7 @@
 // are fewer than 2^31 rows.
 #pragma once
 
+#include "exec/cuda/kernels/approximations.cuh"
 #include "exec/cuda/kernels/column_sums.cuh"
 #include "exec/cuda/kernels/lane_rows.cuh"
 #include "exec/cuda/kernels/sinks.h"
@@ -14,28 +15,47 @@ __device__ inline std::int64_t lse_at(const SinksShape& s, std::int64_t token, s
   return (index / sequence * s.heads + head) * s.sequence + index % sequence;
 }
 
+// A row of a head on the way: the lane's first pack, its log-sum-exp and sink.
+template <typename T, int kWidth>
+struct SinkRow {
+  PackBits<T, kWidth> out;
+  float* lse;
+  float before, sink;
+};
+
+inline constexpr int kSinkRowsAhead = 4;  // [assumed] rows of a lane under way
+
 // out [b, s, a, v], lse [b, a, s]
 template <typename T, int kWidth>
 __global__ void sinks_forward_kernel(SinksForward<T> x, SinksShape s, int lanes) {
   const LaneRow own = lane_row(lanes);
   const auto heads = static_cast<unsigned>(s.heads);
-  for_lane_rows(own, s.batch * s.sequence * s.heads, [&](std::int64_t row, bool is_real) {
-    const unsigned head = static_cast<unsigned>(row) % heads;
-    float* lse = x.lse + lse_at(s, static_cast<unsigned>(row) / heads, head);
-    const float before = is_real ? *lse : 0.0f, sink = widen(x.sinks[head]);
-    const float most = fmaxf(before, sink);
-    const float after = most + logf(expf(before - most) + expf(sink - most));
-    const float kept = expf(before - after);
+  const int columns = static_cast<int>(s.value_dim), first = own.place * kWidth;
+  const auto read = [&](std::int64_t row) {
+    SinkRow<T, kWidth> ahead{};
+    if (first < columns) ahead.out = load_bits<kWidth>(x.out + row * s.value_dim + first);
+    const unsigned token = static_cast<unsigned>(row) / heads;
+    const unsigned head = static_cast<unsigned>(row) - token * heads;
+    ahead.lse = x.lse + lse_at(s, token, head);
+    ahead.before = *ahead.lse;
+    ahead.sink = widen(x.sinks[head]);
+    return ahead;
+  };
+  const auto write = [&](std::int64_t row, const SinkRow<T, kWidth>& ahead) {
+    const float most = fmaxf(ahead.before, ahead.sink);
+    const float of_keys = approximate_exp(ahead.before - most);
+    const float sum = of_keys + approximate_exp(ahead.sink - most);
+    const float kept = of_keys * approximate_inverse(sum);
     T* out = x.out + row * s.value_dim;
-    for_lane_columns<kWidth>(own, is_real ? static_cast<int>(s.value_dim) : 0, [&](int j) {
-      auto v = load<kWidth>(out + j);
+    for_lane_columns<kWidth>(own, columns, [&](int j) {
+      auto v = j == first ? widen(ahead.out) : load<kWidth>(out + j);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) v.at[k] *= kept;
       store<kWidth>(out + j, v);
     });
-    __syncwarp();  // all have read lse
-    if (is_real && own.place == 0) *lse = after;
-  });
+    if (own.place == 0) *ahead.lse = most + logf(sum);
+  };
+  for_lane_rows_ahead<kSinkRowsAhead>(own, s.batch * s.sequence * s.heads, read, write);
 }
 
 // What a token adds to the gradient of a sink.

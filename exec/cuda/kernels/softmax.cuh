@@ -20,7 +20,7 @@ __global__ void softmax_forward_kernel(T* scores, SquareRows s) {
       const int count = place_in_pack<kWidth>(visible - static_cast<int>(j));
 #pragma unroll
       for (int k = 0; k < kWidth; ++k)
-        v.at[k] = k < count ? exp_below(v.at[k] - all.most) * inverse : 0.0f;
+        v.at[k] = k < count ? approximate_exp(v.at[k] - all.most) * inverse : 0.0f;
       store<kWidth>(row + j, v);
     });
   });
