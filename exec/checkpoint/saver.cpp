@@ -66,7 +66,7 @@ Saver::Saver(const Job& job, const SaveOptions& options, const std::vector<RankM
   for (const RankMemory& m : memory) {
     RankPart& part = parts_.emplace_back(RankPart{&m, saved_layout(job, m), {}});
     part.layout.index.choices = choices;
-    if (report_.aside) part.copy = Slab(part.layout.index.bytes);
+    if (report_.aside) part.copy = m.host_slab(part.layout.index.bytes);
   }
 }
 

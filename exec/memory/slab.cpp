@@ -149,6 +149,14 @@ void RankMemory::store(BufferId id, std::int64_t slot, Bytes bytes, std::byte* f
   device_->upload(slab(tier).data() + begin.value, from, bytes);
 }
 
+Slab RankMemory::host_slab(Bytes size) const {
+  try {
+    return device_->make_slab(Tier::kCpu, size);
+  } catch (const Error&) {
+    return Slab(size);
+  }
+}
+
 void check_memory_suffices(const Job& job, std::span<const std::int32_t> ranks,
                            const Device& device) {
   double needed = 0;  // in GiB; the bytes of a cluster's plan may exceed 64 bits

@@ -86,6 +86,8 @@ class RankMemory {
   // aligned.
   void load(BufferId buffer, std::int64_t slot, Bytes bytes, std::byte* to) const;
   void store(BufferId buffer, std::int64_t slot, Bytes bytes, std::byte* from) const;
+  // Host memory into which load() is fast: pinned for a device, or plain where it has none left.
+  Slab host_slab(Bytes size) const;
 
  private:
   const RankClass* class_;
