@@ -21,6 +21,7 @@
 #include "exec/memory/initial_state.h"
 #include "exec/offload/io_engine.h"
 #include "exec/offload/slab_file.h"
+#include "exec/schedule/process_timeline.h"
 #include "exec/schedule/queues.h"
 #include "exec/schedule/rank.h"
 #include "exec/schedule/serial.h"
@@ -434,6 +435,9 @@ void collect(const RunState& state, RunResult& result) {
   result.timeline = collect_timeline(state);
   for (const KernelChoice& choice : result.choices)
     result.timeline.kernels[choice.operation] = choice.kernel;
+  if (Rendezvous* const rendezvous = state.options->rendezvous.get())
+    result.timeline =
+        gather_timeline(*rendezvous, reporting_rank(*state.job), result.timeline, state.start);
 }
 
 // Returns when the ranks are through with their steps, or throws.

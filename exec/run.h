@@ -111,7 +111,8 @@ struct RunResult {
   std::vector<KernelChoice> choices;  // of this process's ranks, each once
   bool interrupted = false;
   bool has_losses = true;  // else another process has them
-  Timeline timeline;       // source "exec"; empty unless recorded
+  // Source "exec", of all ranks; empty unless recorded, or where another process has the losses.
+  Timeline timeline;
   // One step, of the mean times of operations in all steps but the first, lane by lane without
   // pauses. Empty where these have no times of their own.
   Timeline mean_step;

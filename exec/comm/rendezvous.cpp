@@ -210,6 +210,10 @@ std::vector<std::string> Rendezvous::exchange(const std::string& own) {
   return split(ask({MessageKind::kExchange, 0, own}).body);
 }
 
+std::vector<std::string> Rendezvous::gather(int root, const std::string& own) {
+  return split(ask({MessageKind::kGather, root, own}).body);
+}
+
 bool Rendezvous::enter(std::int64_t step, bool interrupted) {
   return ask({MessageKind::kEnter, 2 * step + (interrupted ? 1 : 0), ""}).number != 0;
 }
@@ -254,9 +258,9 @@ void Rendezvous::take(const Message& message) {
   if (message.kind == MessageKind::kHeartbeat) return;
   if (message.kind == MessageKind::kLost)
     return lose({static_cast<int>(message.number), message.body});
-  const bool is_answer = message.kind == MessageKind::kExchange ||
-                         message.kind == MessageKind::kEnter ||
-                         message.kind == MessageKind::kFinish;
+  const bool is_answer =
+      message.kind == MessageKind::kExchange || message.kind == MessageKind::kGather ||
+      message.kind == MessageKind::kEnter || message.kind == MessageKind::kFinish;
   if (!is_answer) return lose({0, "it sent what it must not send"});
   const std::lock_guard lock(mutex_);
   finished_ = finished_ || message.kind == MessageKind::kFinish;

@@ -23,6 +23,8 @@ void RendezvousHub::receive(int from, const Message& message) {
   switch (message.kind) {
     case MessageKind::kExchange:
       return exchange(from, message.body);
+    case MessageKind::kGather:
+      return gather(from, message.number, message.body);
     case MessageKind::kEnter:
       return enter(from, message.number / 2, message.number % 2 != 0);
     case MessageKind::kFinish:
@@ -49,12 +51,22 @@ void RendezvousHub::send_to_all(const Message& message) {
   for (int rank = 0; rank < world_; ++rank) send_(rank, message);
 }
 
-void RendezvousHub::exchange(int from, const std::string& part) {
+bool RendezvousHub::has_all(int from, const std::string& part) {
   parts_[static_cast<std::size_t>(from)] = part;
   has_part_[static_cast<std::size_t>(from)] = true;
-  if (!all(has_part_)) return;
+  if (!all(has_part_)) return false;
   std::fill(has_part_.begin(), has_part_.end(), false);
-  send_to_all({MessageKind::kExchange, 0, join(parts_)});
+  return true;
+}
+
+void RendezvousHub::exchange(int from, const std::string& part) {
+  if (has_all(from, part)) send_to_all({MessageKind::kExchange, 0, join(parts_)});
+}
+
+void RendezvousHub::gather(int from, std::int64_t root, const std::string& part) {
+  if (!has_all(from, part)) return;
+  for (int rank = 0; rank < world_; ++rank)
+    send_(rank, {MessageKind::kGather, root, rank == root ? join(parts_) : ""});
 }
 
 // As step_gate.h decides for threads.

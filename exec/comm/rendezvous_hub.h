@@ -23,13 +23,16 @@ class RendezvousHub {
 
  private:
   void send_to_all(const Message& message);
+  // Keeps the part; whether all are there, of which the next one is then the first again.
+  bool has_all(int from, const std::string& part);
   void exchange(int from, const std::string& part);
+  void gather(int from, std::int64_t root, const std::string& part);
   void enter(int from, std::int64_t step, bool interrupted);
   void finish(int from);
 
   int world_;
   Send send_;
-  std::vector<std::string> parts_;  // of the exchange under way, by rank
+  std::vector<std::string> parts_;  // of the exchange or gathering under way, by rank
   std::vector<bool> has_part_, finished_;
   std::int64_t entered_ = 0;  // steps that some process has begun
   std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();

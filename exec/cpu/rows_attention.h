@@ -232,7 +232,7 @@ constexpr auto attention_rows() {
       DispatchEntry{K::kSoftmaxBackward, nullptr, SoftmaxBackwardRow<T>::run},
       row(K::kSinksForward, read_sinks_forward<T>, [](const auto&... x) { sinks_forward(x...); }),
       row(K::kSinksBackward, read_sinks_backward<T>,
-          [](const auto&... x) { sinks_backward(x...); }),
+          [](const auto& shape, const auto& x, const Operand&) { sinks_backward(shape, x); }),
       row(K::kLatentHeadsForward, read_latent_heads_forward<T>,
           [](const auto&... x) { latent_heads_forward(x...); }),
       row(K::kLatentHeadsBackward, read_latent_heads_backward<T>,

@@ -20,8 +20,8 @@ class CudaDevice final : public Device {
   void check(const KernelSet& set) const override;
   Slab make_slab(Tier tier, Bytes size) override;
   // Order that flags alone establish is hidden from CUDA, which may serialize work against it (CUDA
-  // driver API, stream memory operations). On an H100 graphs of ranks that met by flags stood still
-  // each time they were tried, operations launched one by one some of the time.
+  // driver API, stream memory operations). Graphs of ranks that met by flags stood still on an H100
+  // each time they were tried, and on an H200 some of the time (reports/gpu_shared_device.md).
   bool ranks_may_share_graphs() const override { return false; }
   bool host_reaches(Tier tier) const override { return tier == Tier::kCpu; }
   void download(std::byte* to, const std::byte* from, Bytes bytes) override;

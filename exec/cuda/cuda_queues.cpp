@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "exec/cuda/first_work.h"
 #include "exec/cuda/kernels/share.h"
 #include "planner/core/error.h"
 
@@ -41,8 +42,11 @@ CudaQueues::CudaQueues(int device, std::shared_ptr<StreamBudget> budget,
   budget_->take(static_cast<int>(lanes.size()));
   streams_ = static_cast<int>(lanes.size());
   try {
-    for (Lane lane : lanes)
+    const FirstWork first(driver_);
+    for (Lane lane : lanes) {
       lanes_[static_cast<std::size_t>(lane)] = {make_stream(lane), make_cuda_event(false)};
+      first.give(stream(lane));
+    }
     clock_ = std::make_unique<EventClock>(lanes.empty() ? nullptr : stream(lanes.front()));
   } catch (...) {
     budget_->give_back(streams_);

@@ -83,8 +83,14 @@ constexpr auto model_rows() {
           [](auto& lane, auto... x) { soft_cap_backward<T>(lane.stream, x...); }),
       row(K::kSinksForward, read_sinks_forward<T>,
           [](auto& lane, const auto&... x) { sinks_forward(lane.stream, x...); }),
-      row(K::kSinksBackward, read_sinks_backward<T>,
-          [](auto& lane, const auto&... x) { sinks_backward(lane.stream, x...); }),
+      row(
+          K::kSinksBackward, read_sinks_backward<T>,
+          [](const SinksShape& shape, const auto&, const Operand&) {
+            return sinks_scratch_bytes(shape);
+          },
+          [](auto& lane, const auto& shape, const auto& x, const Operand& scratch) {
+            sinks_backward(lane.stream, shape, x, device_scratch(scratch));
+          }),
       row(K::kResidualAdd, read_residual_add<T>,
           [](auto& lane, auto... x) { residual_add<T>(lane.stream, x...); }),
       row(K::kBiasResidualAdd, read_bias_residual_add<T>,

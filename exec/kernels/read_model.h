@@ -278,12 +278,14 @@ inline constexpr auto read_sinks_forward = [](const KernelCall& c, const auto& b
 template <typename T>
 inline constexpr auto read_sinks_backward = [](const KernelCall& c, const auto& body) {
   with_gradient<T>(c[4], [&]<typename G>(G* dsinks) {
-    body(sinks_shape(c[1]), SinksBackward<T, G>{.dsinks = dsinks,
-                                                .dout = c[0].as<T>(),
-                                                .out = c[1].as<T>(),
-                                                .lse = c[2].as<Compute<T>>(),
-                                                .sinks = c[3].as<T>(),
-                                                .accumulate = c[4].adds()});
+    body(sinks_shape(c[1]),
+         SinksBackward<T, G>{.dsinks = dsinks,
+                             .dout = c[0].as<T>(),
+                             .out = c[1].as<T>(),
+                             .lse = c[2].as<Compute<T>>(),
+                             .sinks = c[3].as<T>(),
+                             .accumulate = c[4].adds()},
+         c.operands.back());
   });
 };
 

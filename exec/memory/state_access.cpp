@@ -60,6 +60,31 @@ std::pair<std::int32_t, const UnitHome*> find_home(const Job& job, const TensorR
 }
 
 // Compares the pieces of all ranks with the first of each kind that came.
+// The ranks that have a state of a tensor together, each a part of it; none where nobody has it.
+struct Holders {
+  const UnitHome* home = nullptr;
+  std::vector<std::int32_t> ranks;
+};
+
+Holders holders_of(const Job& job, const TensorRef& ref, State state) {
+  const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
+  const auto [stage, home] = find_home(job, ref);
+  const StateHome* const at = state_home(*home, state);
+  if (at == nullptr) return {home, {}};
+  AxisSet axes = at->shards | job.units[ref.unit].experts;
+  if (tensor.split.kind != Split::Kind::kNone) axes = axes | job.mesh.named(kTensorAxis);
+  const std::int32_t first = ranks_of_stage(job.mesh, stage).front();
+  return {home, members_of(job.mesh, {axes}, first).ranks};
+}
+
+// What a rank has of the tensor, into the places of `values`.
+void read_pieces(const Job& job, const RankMemory& memory, const UnitHome& home,
+                 const TensorRef& ref, State state, std::vector<double>& values) {
+  const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
+  for (const StatePiece& piece : state_pieces(job, memory, home, state))
+    if (piece.layer + tensor.member == ref.layer) read_piece(memory, piece, tensor, values);
+}
+
 class CopyCheck {
  public:
   CopyCheck(const Job& job, std::span<const RankMemory> ranks) : job_(job), ranks_(ranks) {}
@@ -194,19 +219,21 @@ std::string tensor_name(const Job& job, const TensorRef& ref) {
 std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> ranks,
                                 const TensorRef& ref, State state) {
   const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
-  const auto [stage, home] = find_home(job, ref);
   std::vector<double> values(static_cast<std::size_t>(tensor.shape.elements()));
-  const StateHome* const at = state_home(*home, state);
-  if (at == nullptr) return values;
-  AxisSet holders = at->shards | job.units[ref.unit].experts;
-  if (tensor.split.kind != Split::Kind::kNone) holders = holders | job.mesh.named(kTensorAxis);
-  const std::int32_t first = ranks_of_stage(job.mesh, stage).front();
-  for (const std::int32_t rank : members_of(job.mesh, {holders}, first).ranks) {
-    const RankMemory& memory = ranks[static_cast<std::size_t>(rank)];
-    for (const StatePiece& piece : state_pieces(job, memory, *home, state)) {
-      if (piece.layer + tensor.member == ref.layer) read_piece(memory, piece, tensor, values);
-    }
-  }
+  const Holders holders = holders_of(job, ref, state);
+  for (const std::int32_t rank : holders.ranks)
+    read_pieces(job, ranks[static_cast<std::size_t>(rank)], *holders.home, ref, state, values);
+  return values;
+}
+
+std::vector<double> read_share(const Job& job, const RankMemory& own, const TensorRef& ref,
+                               State state) {
+  const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
+  const Holders holders = holders_of(job, ref, state);
+  if (std::find(holders.ranks.begin(), holders.ranks.end(), own.rank()) == holders.ranks.end())
+    return {};
+  std::vector<double> values(static_cast<std::size_t>(tensor.shape.elements()));
+  read_pieces(job, own, *holders.home, ref, state, values);
   return values;
 }
 

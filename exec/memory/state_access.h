@@ -74,6 +74,11 @@ std::string tensor_name(const Job& job, const TensorRef& ref);
 std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> ranks,
                                 const TensorRef& ref, State state = State::kParam);
 
+// What one rank adds to that: the values of its pieces, and zeros elsewhere. Nothing where it adds
+// none.
+std::vector<double> read_share(const Job& job, const RankMemory& own, const TensorRef& ref,
+                               State state);
+
 struct StateDifference {
   std::string tensor;
   std::int64_t element = 0;

@@ -34,6 +34,38 @@ class SameNumbers(Processes):
                 )
 
 
+class Checks(Processes):
+    def test_the_process_with_the_loss_finds_what_one_process_finds(self):
+        for world, pins in (
+            (2, ("--dp", "1", "--tp", "1", "--pp", "2")),
+            (4, ("--dp", "2", "--tp", "2", "--pp", "1", "--zero", "3")),
+            (4, ("--dp", "2", "--tp", "1", "--pp", "2", "--zero", "1")),
+        ):
+            self.tiny_plan(*pins)
+            one = self.good_json("run", "plan.json", "--steps", "3", "--check")
+            ends = self.ends(self.start(world, "--steps", "3", "--check", "--json"))
+            self.assertEqual([end[0] for end in ends], [OK] * world, (pins, ends))
+            (report,) = [json.loads(out) for _, out, _ in ends if out]
+            self.assertEqual(report["check"], one["check"], pins)
+            self.assertGreaterEqual(len(one["check"]["rows"]), 4)
+
+
+class Timelines(Processes):
+    def test_the_process_with_the_loss_writes_the_timeline_of_all(self):
+        self.tiny_plan("--dp", "2", "--tp", "1", "--pp", "2")
+        self.good("run", "plan.json", "--steps", "3", "--timeline", "one.json")
+        ends = self.ends(self.start(4, "--steps", "3", "--timeline", "all.json", "--trace", "t"))
+        self.assertEqual([end[0] for end in ends], [OK] * 4, ends)
+        one, several = (json.loads(self.read(name)) for name in ("one.json", "all.json"))
+        self.assertEqual([rank["rank"] for rank in several["ranks"]], [0, 1, 2, 3])
+        for own, other in zip(one["ranks"], several["ranks"]):
+            self.assertEqual(self.operations(own), self.operations(other))
+        self.assertGreater(len(self.read("t")), 1000)
+
+    def operations(self, rank):
+        return sorted((span["step"], span["op"]) for span in rank["spans"])
+
+
 class CommonEnd(Processes):
     def setUp(self):
         super().setUp()
@@ -147,8 +179,7 @@ class Start(Processes):
         self.all_say(self.start(3, ranks=[0]), BAD_INPUT, "has 2 ranks, but 3 processes")
 
     def test_what_needs_all_ranks_in_one_process_is_refused(self):
-        for option in (("--check",), ("--test-mode",), ("--trace", "t"), ("--timeline", "t")):
-            self.all_say(self.start(2, *option, ranks=[0]), BAD_INPUT, option[0])
+        self.all_say(self.start(2, "--test-mode", ranks=[0]), BAD_INPUT, "--test-mode")
 
     def test_variables_that_make_no_sense_are_named(self):
         self.all_say(self.start(2, ranks=[5]), BAD_INPUT, "RANK")

@@ -2,7 +2,8 @@
 // 77, which test runners show as skipped.
 //   zplan_gpu_tests [--part NAME ..] [--seed N] [--seconds S] [--json FILE] [--long]
 //     [--queues | --broken]
-//   --part     kernels, plans, canaries, recipes, memory, kernel-speed, step-speed [all]
+//   --part     kernels, plans, first-steps, canaries, recipes, memory, kernel-speed, step-speed
+//   [all]
 //   --seconds  that each part over many plans may take
 //   --queues   on the CPU as a device with queues instead: tests this program; writes no file
 //   --broken   the same with kernels that do wrong, which must be found
@@ -37,10 +38,10 @@ struct NamedPart {
   bool needs_gpu;
 };
 constexpr NamedPart kParts[] = {
-    {"kernels", check_kernels, false},   {"plans", check_plans, false},
-    {"canaries", check_canaries, false}, {"recipes", check_recipes, false},
-    {"memory", check_memory, true},      {"kernel-speed", measure_kernels, true},
-    {"step-speed", measure_steps, true},
+    {"kernels", check_kernels, false},         {"plans", check_plans, false},
+    {"first-steps", check_first_steps, false}, {"canaries", check_canaries, false},
+    {"recipes", check_recipes, false},         {"memory", check_memory, true},
+    {"kernel-speed", measure_kernels, true},   {"step-speed", measure_steps, true},
 };
 
 struct Arguments {

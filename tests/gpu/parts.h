@@ -33,6 +33,9 @@ class Clock {
 void check_kernels(const Target& target, const PartOptions& options, Report& report);
 // The covering set of plans against one rank on the CPU; graphs against streams.
 void check_plans(const Target& target, const PartOptions& options, Report& report);
+// First steps of plans whose ranks share the device, drawn from the covering set: none stands
+// still.
+void check_first_steps(const Target& target, const PartOptions& options, Report& report);
 // No operation changes a byte that it does not declare.
 void check_canaries(const Target& target, const PartOptions& options, Report& report);
 // 16-bit recipes against the same ones on the CPU.

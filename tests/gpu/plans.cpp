@@ -192,6 +192,46 @@ void check_plans(const Target& target, const PartOptions& options, Report& repor
                  [&](const Choice& choice) { try_plan(target, options, choice, report); });
 }
 
+void check_first_steps(const Target& target, const PartOptions& options, Report& report) {
+  struct Start {
+    Plan plan;
+    LaunchMode launch;
+  };
+  std::vector<Start> starts;
+  for (const Choice& choice : choices(options.seed)) {
+    const Plan plan = testing_support::plan_of(choice, target.fp32);
+    if (plan.parallel.ranks() < 2) continue;
+    starts.push_back({plan, LaunchMode::kStream});
+    if (target.device->ranks_may_share_graphs()) starts.push_back({plan, LaunchMode::kGraph});
+  }
+  const Clock clock;
+  std::size_t next = 0;
+  int runs = 0, failures = 0;
+  std::string first;
+  while (!starts.empty() && clock.seconds() < options.seconds) {
+    next %= starts.size();
+    try {
+      train(starts[next].plan, steps(target, 1), options.directory, starts[next].launch);
+    } catch (const std::exception& error) {
+      if (is_left_out(error)) {
+        starts.erase(starts.begin() + static_cast<std::ptrdiff_t>(next));
+        continue;
+      }
+      if (++failures == 1) first = fmt::format("; {}", error.what());
+    }
+    ++next;
+    ++runs;
+  }
+  report.add(
+      {.part = "first-steps",
+       .name = "runs of ranks that share the device",
+       .figure = static_cast<double>(failures),
+       .unit = "failed",
+       .relation = Goal::kAtMost,
+       .goal = 0,
+       .note = fmt::format("of {}; {} plans and launch modes{}", runs, starts.size(), first)});
+}
+
 void check_canaries(const Target& target, const PartOptions& options, Report& report) {
   over_the_cover("canaries", options, report, [&](const Choice& choice) {
     const Plan plan = testing_support::plan_of(choice, target.fp32);

@@ -26,6 +26,16 @@ std::vector<std::vector<double>> parts(const std::string& tensor, const std::vec
 }
 constexpr std::size_t kKeyPart = 1;
 
+// Whether a part of a tensor is the bias of keys.
+bool is_of_keys(const std::string& tensor, std::size_t part) {
+  return testing_support::is_key_bias(tensor) || (is_qkv_bias(tensor) && part == kKeyPart);
+}
+
+std::string layer_of_keys(const std::string& tensor) {
+  const bool crosses = testing_support::is_key_bias(tensor);
+  return tensor.substr(0, tensor.find(crosses ? "crossattention." : "attn."));
+}
+
 // Of all tensors whose names begin alike.
 double norm_of_layer(const Tensors& tensors, const std::string& prefix) {
   double square = 0;
@@ -33,6 +43,9 @@ double norm_of_layer(const Tensors& tensors, const std::string& prefix) {
     if (tensor.starts_with(prefix)) square += norm(values) * norm(values);
   return std::sqrt(square);
 }
+
+// What is zero in both, as the gradient of a bias that choices of experts alone read, is the same.
+double share_of(double difference, double size) { return difference == 0 ? 0 : difference / size; }
 
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
@@ -131,10 +144,10 @@ void compare_gradients(const Tensors& got, const Tensors& expected, double allow
   for (const auto& [tensor, gradient] : expected) {
     const auto ours = parts(tensor, got.at(tensor)), theirs = parts(tensor, gradient);
     for (std::size_t i = 0; i < theirs.size(); ++i) {
-      const bool is_keys = is_qkv_bias(tensor) && i == kKeyPart;
-      const double size = is_keys ? norm_of_layer(expected, tensor.substr(0, tensor.find("attn.")))
-                                  : norm(theirs[i]);
-      const double relative = distance(ours[i], theirs[i]) / size;
+      const bool is_keys = is_of_keys(tensor, i);
+      const double size =
+          is_keys ? norm_of_layer(expected, layer_of_keys(tensor)) : norm(theirs[i]);
+      const double relative = share_of(distance(ours[i], theirs[i]), size);
       worst.take(relative / (is_keys ? allowed_of_keys : allowed),
                  fmt::format("gradient of {} off by {:.2g}", tensor, relative));
     }
@@ -147,8 +160,8 @@ void compare_parameters(const Tensors& got, const Tensors& expected, const Tenso
     const auto ours = parts(tensor, got.at(tensor)), theirs = parts(tensor, values),
                begin = parts(tensor, start.at(tensor));
     for (std::size_t i = 0; i < theirs.size(); ++i) {
-      if (is_qkv_bias(tensor) && i == kKeyPart) continue;
-      const double relative = distance(ours[i], theirs[i]) / distance(theirs[i], begin[i]);
+      if (is_of_keys(tensor, i)) continue;
+      const double relative = share_of(distance(ours[i], theirs[i]), distance(theirs[i], begin[i]));
       worst.take(relative / allowed, fmt::format("{} off by {:.2g} of its way", tensor, relative));
     }
   }

@@ -147,6 +147,8 @@ void run(unsigned blocks, unsigned threads, const Kernel& kernel) {
 
 inline void __syncthreads() { zplan::cuda_on_host::self().block->board.barrier.wait(); }
 
+inline void __syncwarp() { zplan::cuda_on_host::self().warp->barrier.wait(); }
+
 inline int __syncthreads_or(int predicate) {
   const auto any_of = [](const auto& words) {
     int any = 0;

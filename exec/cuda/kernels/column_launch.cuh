@@ -43,4 +43,37 @@ void add_pieces(cudaStream_t stream, G* out0, G* out1, const float* sums, std::i
          pieces, columns, accumulate);
 }
 
+// [assumed] of the blocks of which each leaves one piece of sums: what fills the largest devices.
+inline constexpr std::int64_t kMostSummingThreads = 264 * kMostRowThreads;
+// [assumed] pieces of such sums that one launch adds up. Of more a block adds up so many, and what
+// it leaves is added up at last.
+inline constexpr std::int64_t kMostPiecesAtOnce = 512, kPiecesOfBlock = 64;
+
+// How many pieces of `columns` sums the scratch has room for, with what adds them up.
+inline std::int64_t room_for_pieces(Bytes scratch, std::int64_t columns) {
+  const std::int64_t room = scratch.value / piece_bytes(1, columns).value;
+  return room <= kMostPiecesAtOnce ? room : room - ceil_div(room, kPiecesOfBlock);
+}
+
+// out0 and out1 [columns] (+)= sums [pieces, 1 or 2, columns], behind which there is room for what
+// adds them up.
+template <typename G>
+void add_many_pieces(cudaStream_t stream, const char* name, G* out0, G* out1, float* sums,
+                     std::int64_t pieces, std::int64_t columns, bool accumulate) {
+  const std::int64_t all = (out1 == nullptr ? 1 : 2) * columns;
+  const float* last = sums;
+  if (pieces > kMostPiecesAtOnce) {
+    float* const folded = sums + pieces * all;
+    const Pieces blocks{kPiecesOfBlock, ceil_div(pieces, kPiecesOfBlock)};
+    with_width<kWidthOf<float>>(is_aligned({sums}) && all % kWidthOf<float> == 0, [&](auto width) {
+      constexpr int w = decltype(width)::value;
+      launch(stream, name, grid_of_tiles(all, w, blocks.count), column_pieces_kernel<float, w>,
+             folded, sums, pieces, all, blocks);
+    });
+    last = folded;
+    pieces = blocks.count;
+  }
+  add_pieces<G>(stream, out0, out1, last, pieces, columns, accumulate);
+}
+
 }  // namespace zplan::exec::cuda

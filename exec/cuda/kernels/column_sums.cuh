@@ -12,6 +12,8 @@ inline constexpr int kTileWarps = 8;
 template <int kWidth>
 inline constexpr int kTileColumns = kWarp * kWidth;
 
+inline constexpr int kSumsAhead = 8;  // [assumed] rows of one value that a thread has under way
+
 // load(row, column) gives kTerms times kWidth values; store(term, column, sum) is called once per
 // term and column of the tile. columns is a multiple of kWidth.
 template <int kTerms, int kWidth, typename Load, typename Store>
@@ -24,10 +26,15 @@ __device__ inline void sum_tile(std::int64_t begin, std::int64_t end, std::int64
   const std::int64_t column = first_column + lane * kWidth;
   Values<float, kValues> sums{};
   if (column < columns) {
-    for (std::int64_t row = begin + warp; row < end; row += kTileWarps) {
-      const Values<float, kValues> terms = load(row, column);
+    const auto add = [&](std::int64_t, const Values<float, kValues>& terms) {
 #pragma unroll
       for (int k = 0; k < kValues; ++k) sums.at[k] += terms.at[k];
+    };
+    const auto read = [&](std::int64_t row) { return load(row, column); };
+    if constexpr (kValues == 1) {
+      for_ahead<kSumsAhead>(begin + warp, end, std::int64_t{kTileWarps}, read, add);
+    } else {
+      for (std::int64_t row = begin + warp; row < end; row += kTileWarps) add(row, read(row));
     }
   }
 #pragma unroll

@@ -15,7 +15,10 @@ void move_columns(cudaStream_t stream, const char* name, const ColumnPieces& s, 
                                         [](std::int64_t n) { return n % kWidthOf<T> == 0; });
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, name, grid_of_rows(s.pieces * s.rows, s.width(), w),
+    const std::int64_t packs = s.pieces * s.width() / w;
+    const int threads = threads_for(packs);
+    const std::int64_t tiles = ceil_div(packs, threads) * ceil_div(s.rows, kMovedRows);
+    launch(stream, name, Grid{std::clamp<std::int64_t>(tiles, 1, kMostBlocks), threads},
            move_columns_kernel<T, w, kSplits>, y, x, s, s.width());
   });
 }

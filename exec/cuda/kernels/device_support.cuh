@@ -1,65 +1,11 @@
-// What the kernels of this folder share on the device: conversions, 16-byte packs of elements,
-// loops over them and deterministic reductions over a block.
-// Arithmetic is in Compute<T>, float but of double; narrowing rounds to the nearest, ties to even.
-// All blocks are whole warps, and no thread leaves a kernel early.
+// What the kernels of this folder share on the device: loops over packs of elements (packs.cuh) and
+// deterministic reductions over a block. All blocks are whole warps, and no thread leaves a kernel
+// early.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <cstdint>
-#include <type_traits>
+#include "exec/cuda/kernels/packs.cuh"
 
 namespace zplan::exec::cuda {
-
-template <typename T>
-using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-__device__ inline float widen(float value) { return value; }
-__device__ inline double widen(double value) { return value; }
-__device__ inline float widen(__half value) { return __half2float(value); }
-__device__ inline float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
-
-template <typename T>
-__device__ inline T narrow(Compute<T> value) {
-  if constexpr (std::is_same_v<T, __half>) {
-    return __float2half_rn(value);
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __float2bfloat16_rn(value);
-  } else {
-    return value;
-  }
-}
-
-// ---- packs: kWidth neighbours, moved 16 bytes at a time where they fill so many
-// ------------------
-
-template <typename T, int kWidth>
-struct alignas(sizeof(T) * kWidth < 16 ? sizeof(T) * kWidth : 16) Pack {
-  T at[kWidth];
-};
-
-template <typename C, int kWidth>
-struct Values {
-  C at[kWidth];
-};
-
-template <int kWidth, typename T>
-__device__ inline Values<Compute<T>, kWidth> load(const T* from) {
-  const auto pack = *reinterpret_cast<const Pack<T, kWidth>*>(from);
-  Values<Compute<T>, kWidth> values;
-#pragma unroll
-  for (int k = 0; k < kWidth; ++k) values.at[k] = widen(pack.at[k]);
-  return values;
-}
-
-template <int kWidth, typename T>
-__device__ inline void store(T* to, const Values<Compute<T>, kWidth>& values) {
-  Pack<T, kWidth> pack;
-#pragma unroll
-  for (int k = 0; k < kWidth; ++k) pack.at[k] = narrow<T>(values.at[k]);
-  *reinterpret_cast<Pack<T, kWidth>*>(to) = pack;
-}
 
 // ---- loops
 // ---------------------------------------------------------------------------------------
@@ -85,6 +31,37 @@ __device__ inline void for_packs(std::int64_t n, const Body& body) {
   }
 }
 
+// For more loads under way than one: read(i) of kAhead places begin, begin + stride .. before end,
+// then write(i, what was read) of each.
+template <int kAhead, typename Index, typename Read, typename Write>
+__device__ inline void for_ahead(Index begin, Index end, Index stride, const Read& read,
+                                 const Write& write) {
+#pragma unroll 1
+  for (Index i = begin; i < end; i += kAhead * stride) {
+    decltype(read(i)) ahead[kAhead]{};
+#pragma unroll
+    for (int p = 0; p < kAhead; ++p)
+      if (i + p * stride < end) ahead[p] = read(i + p * stride);
+#pragma unroll
+    for (int p = 0; p < kAhead; ++p)
+      if (i + p * stride < end) write(i + p * stride, ahead[p]);
+  }
+}
+
+// As for_packs, with kAhead packs under way: read(Width, i), then write(Width, i, what was read).
+template <int kWidth, int kAhead, typename Read, typename Write>
+__device__ inline void for_packs_ahead(std::int64_t n, const Read& read, const Write& write) {
+  const std::int64_t packed = n / kWidth * kWidth, thread = thread_of_grid();
+  const auto run = [&](auto width, std::int64_t begin, std::int64_t end) {
+    constexpr int w = decltype(width)::value;
+    for_ahead<w == kWidth ? kAhead : 1>(
+        begin, end, threads_of_grid() * w, [&](std::int64_t i) { return read(width, i); },
+        [&](std::int64_t i, const auto& value) { write(width, i, value); });
+  };
+  run(Width<kWidth>{}, thread * kWidth, packed);
+  if constexpr (kWidth > 1) run(Width<1>{}, packed + thread, n);
+}
+
 // Calls body(row) for the rows of this block.
 template <typename Body>
 __device__ inline void for_rows(std::int64_t rows, const Body& body) {
@@ -99,11 +76,24 @@ __device__ inline void for_columns(std::int64_t columns, const Body& body) {
     body(j);
 }
 
+// The same with the first kPacks that are this thread's: body(p, j) with their numbers p.
+template <int kWidth, int kPacks, typename Body>
+__device__ inline void for_own_packs(int columns, const Body& body) {
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    const int j = static_cast<int>(threadIdx.x + p * blockDim.x) * kWidth;
+    if (j < columns) body(p, j);
+  }
+}
+
 // ---- reductions
 // ----------------------------------------------------------------------------------
 
 inline constexpr int kWarp = 32;
-inline constexpr int kMostWarps = 32;  // of a block
+// [assumed] of a block: eight warps hide latency and leave eight blocks for a multiprocessor.
+inline constexpr int kThreads = 256;
+inline constexpr int kMostRowThreads = 512;  // [assumed] of a block that has a row to itself
+inline constexpr int kMostWarps = 32;        // of a block
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 struct Add {
@@ -116,24 +106,34 @@ struct Add {
 __device__ inline float of_lane(float value, int mask) {
   return __shfl_xor_sync(kAllLanes, value, mask);
 }
+__device__ inline int of_lane(int value, int mask) {
+  return __shfl_xor_sync(kAllLanes, value, mask);
+}
 __device__ inline double of_lane(double value, int mask) {
   return __shfl_xor_sync(kAllLanes, value, mask);
 }
 
 // The values of all threads of a block merged, in an order set by the block's size alone; every
-// thread has the result. `merge` is commutative. of_lane(V, mask) is the V of another lane.
+// thread has the result. `merge` is commutative. of_lane(V, mask) is the V of another lane. Calls
+// that follow each other take turns, 0 and 1: who starts one, all have read that before the last.
 template <typename V, typename Merge>
-__device__ inline V block_reduce(V value, const Merge& merge) {
-  __shared__ V of_warps[kMostWarps];
+__device__ inline V block_reduce_in_turn(V value, const Merge& merge, int turn) {
+  __shared__ V of_warps[2][kMostWarps];
   for (int mask = kWarp / 2; mask > 0; mask /= 2) value = merge(value, of_lane(value, mask));
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  if (threadIdx.x % kWarp == 0) of_warps[warp] = value;
+  if (threadIdx.x % kWarp == 0) of_warps[turn][warp] = value;
   __syncthreads();
-  V result = of_warps[0];
+  V result = of_warps[turn][0];
   for (int w = 1; w < static_cast<int>(blockDim.x) / kWarp; ++w)
-    result = merge(result, of_warps[w]);
-  __syncthreads();  // of_warps may be written again
+    result = merge(result, of_warps[turn][w]);
   return result;
+}
+
+template <typename V, typename Merge>
+__device__ inline V block_reduce(V value, const Merge& merge) {
+  value = block_reduce_in_turn(value, merge, 0);
+  __syncthreads();  // the next may have the same turn
+  return value;
 }
 
 template <typename V>

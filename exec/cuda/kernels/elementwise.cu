@@ -8,10 +8,12 @@ namespace {
 
 template <bool kAdds, typename To, typename From>
 void convert(cudaStream_t stream, const char* name, To* y, const From* x, std::int64_t n) {
-  constexpr int kWidest = std::max(kWidthOf<To>, kWidthOf<From>);
+  // Threads side by side read and write side by side, with accesses of the wider type in full.
+  constexpr int kWidest = std::min(kWidthOf<To>, kWidthOf<From>);
   with_width<kWidest>(is_aligned({y, x}), [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, name, grid_of(n, w), convert_kernel<kAdds, To, From, w>, y, x, n);
+    launch(stream, name, grid_of(n, w * kConvertedAhead), convert_kernel<kAdds, To, From, w>, y, x,
+           n);
   });
 }
 
@@ -26,7 +28,8 @@ void gelu_forward(cudaStream_t stream, T* y, const T* x, std::int64_t n,
                   ActivationFunction function) {
   with_width<kWidthOf<T>>(is_aligned({y, x}), [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, "gelu_forward", grid_of(n, w), gelu_forward_kernel<T, w>, y, x, n, function);
+    launch(stream, "gelu_forward", grid_of(n, w * kActivationsAhead), gelu_forward_kernel<T, w>, y,
+           x, n, function);
   });
 }
 
@@ -35,8 +38,8 @@ void gelu_backward(cudaStream_t stream, T* dx, const T* dy, const T* x, std::int
                    ActivationFunction function) {
   with_width<kWidthOf<T>>(is_aligned({dx, dy, x}), [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, "gelu_backward", grid_of(n, w), gelu_backward_kernel<T, w>, dx, dy, x, n,
-           function);
+    launch(stream, "gelu_backward", grid_of(n, w * kActivationsAhead), gelu_backward_kernel<T, w>,
+           dx, dy, x, n, function);
   });
 }
 

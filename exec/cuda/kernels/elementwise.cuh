@@ -1,6 +1,7 @@
 // Device code of elementwise.h. Streaming: each element is read once and written once.
 #pragma once
 
+#include "exec/cuda/kernels/approximations.cuh"
 #include "exec/cuda/kernels/device_support.cuh"
 #include "exec/cuda/kernels/elementwise.h"
 
@@ -11,17 +12,20 @@ inline constexpr float kTwoSqrtTwoOverPi = static_cast<float>(2 * 0.797884560802
 inline constexpr float kCubic = 0.044715f;
 inline constexpr float kQuickSteepness = 1.702f;  // [Hendrycks16 sec 2]
 
-__device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+__device__ inline float sigmoid(float x) {
+  return approximate_inverse(1.0f + approximate_exp2(-kLog2OfE * x));
+}
 
 // sigmoid(2 u(x)) = (1 + tanh u) / 2, u = sqrt(2/pi) (x + 0.044715 x^3)
 __device__ inline float gelu_gate(float x) {
-  return sigmoid(kTwoSqrtTwoOverPi * (x + kCubic * x * x * x));
+  constexpr float kLinear = -kTwoSqrtTwoOverPi * kLog2OfE;
+  return approximate_inverse(1.0f + approximate_exp2(x * (kLinear + kLinear * kCubic * (x * x))));
 }
 
 // d/dx [x g] = g + x g (1 - g) d(2 u)/dx
 __device__ inline float gelu_slope(float x) {
   const float g = gelu_gate(x);
-  const float two_u_slope = kTwoSqrtTwoOverPi * (1.0f + 3.0f * kCubic * x * x);
+  const float two_u_slope = kTwoSqrtTwoOverPi + (3.0f * kTwoSqrtTwoOverPi * kCubic) * (x * x);
   return g + x * g * (1.0f - g) * two_u_slope;
 }
 
@@ -46,12 +50,13 @@ __device__ inline float activation(ActivationFunction function, float x) {
 }
 
 __device__ inline float activation_slope(ActivationFunction function, float x) {
-  const float g = sigmoid(x);
   switch (function) {
     case ActivationFunction::kGelu:
       return normal_share(x) + x * 0.39894228040143267794f * expf(-0.5f * x * x);
-    case ActivationFunction::kSilu:
+    case ActivationFunction::kSilu: {
+      const float g = sigmoid(x);
       return g * (1.0f + x * (1.0f - g));
+    }
     case ActivationFunction::kRelu:
       return x > 0.0f ? 1.0f : 0.0f;
     case ActivationFunction::kQuickGelu: {
@@ -63,15 +68,41 @@ __device__ inline float activation_slope(ActivationFunction function, float x) {
   }
 }
 
+template <ActivationFunction kFunction>
+using Activation = std::integral_constant<ActivationFunction, kFunction>;
+
+// Calls body(Activation), so that what is in it asks once, not for each element.
+template <typename Body>
+__device__ inline void with_activation(ActivationFunction function, const Body& body) {
+  switch (function) {
+    case ActivationFunction::kGelu:
+      return body(Activation<ActivationFunction::kGelu>{});
+    case ActivationFunction::kSilu:
+      return body(Activation<ActivationFunction::kSilu>{});
+    case ActivationFunction::kRelu:
+      return body(Activation<ActivationFunction::kRelu>{});
+    case ActivationFunction::kQuickGelu:
+      return body(Activation<ActivationFunction::kQuickGelu>{});
+    default:
+      return body(Activation<ActivationFunction::kGeluTanh>{});
+  }
+}
+
+inline constexpr int kActivationsAhead = 2;  // [assumed] packs of a thread under way
+
 // x, y [n]
 template <typename T, int kWidth>
 __global__ void gelu_forward_kernel(T* y, const T* x, std::int64_t n, ActivationFunction function) {
-  for_packs<kWidth>(n, [=](auto width, std::int64_t i) {
-    constexpr int w = decltype(width)::value;
-    auto v = load<w>(x + i);
+  with_activation(function, [=](auto known) {
+    for_packs_ahead<kWidth, kActivationsAhead>(
+        n, [=](auto width, std::int64_t i) { return load_bits<decltype(width)::value>(x + i); },
+        [=](auto width, std::int64_t i, const auto& bits) {
+          constexpr int w = decltype(width)::value;
+          auto v = widen(bits);
 #pragma unroll
-    for (int k = 0; k < w; ++k) v.at[k] = activation(function, v.at[k]);
-    store<w>(y + i, v);
+          for (int k = 0; k < w; ++k) v.at[k] = activation(decltype(known)::value, v.at[k]);
+          store<w>(y + i, v);
+        });
   });
 }
 
@@ -79,13 +110,21 @@ __global__ void gelu_forward_kernel(T* y, const T* x, std::int64_t n, Activation
 template <typename T, int kWidth>
 __global__ void gelu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t n,
                                      ActivationFunction function) {
-  for_packs<kWidth>(n, [=](auto width, std::int64_t i) {
+  const auto read = [=](auto width, std::int64_t i) {
     constexpr int w = decltype(width)::value;
-    const auto v = load<w>(x + i);
-    auto slope = load<w>(dy + i);
+    return Values<PackBits<T, w>, 2>{{load_bits<w>(x + i), load_bits<w>(dy + i)}};
+  };
+  with_activation(function, [=](auto known) {
+    for_packs_ahead<kWidth, kActivationsAhead>(
+        n, read, [=](auto width, std::int64_t i, const auto& bits) {
+          constexpr int w = decltype(width)::value;
+          const auto v = widen(bits.at[0]);
+          auto slope = widen(bits.at[1]);
 #pragma unroll
-    for (int k = 0; k < w; ++k) slope.at[k] *= activation_slope(function, v.at[k]);
-    store<w>(dx + i, slope);
+          for (int k = 0; k < w; ++k)
+            slope.at[k] *= activation_slope(decltype(known)::value, v.at[k]);
+          store<w>(dx + i, slope);
+        });
   });
 }
 
@@ -105,39 +144,49 @@ struct Gating {
 template <typename T, int kWidth>
 __global__ void swiglu_forward_kernel(T* y, const T* x, std::int64_t rows, std::int64_t f,
                                       Gating gating) {
-  for_rows(rows, [=](std::int64_t row) {
-    for_columns<kWidth>(f, [=](std::int64_t j) {
-      const T* gates = x + row * 2 * f + j;
-      auto z = load<kWidth>(gates);
-      const auto up = load<kWidth>(gates + f);
+  with_activation(gating.function, [=](auto known) {
+    for_rows(rows, [=](std::int64_t row) {
+      for_columns<kWidth>(f, [=](std::int64_t j) {
+        const T* gates = x + row * 2 * f + j;
+        auto z = load<kWidth>(gates);
+        const auto up = load<kWidth>(gates + f);
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k)
-        z.at[k] = activation(gating.function, gating.gate(z.at[k])) * gating.factor(up.at[k]);
-      store<kWidth>(y + row * f + j, z);
+        for (int k = 0; k < kWidth; ++k)
+          z.at[k] =
+              activation(decltype(known)::value, gating.gate(z.at[k])) * gating.factor(up.at[k]);
+        store<kWidth>(y + row * f + j, z);
+      });
     });
   });
 }
 
+// Of one pair: the gate's slope in z, the other half's in up.
+template <ActivationFunction kFunction>
+__device__ inline void gated_slopes(const Gating& gating, float slope, float& z, float& up) {
+  const float gate = gating.gate(z);
+  const float of_gate = slope * gating.factor(up) * activation_slope(kFunction, gate);
+  const bool is_within = !(up > gating.limit || up < -gating.limit);
+  up = is_within ? slope * activation(kFunction, gate) : 0.0f;
+  z = z > gating.limit ? 0.0f : of_gate;
+}
+
 // dx, x [rows, 2 f], dy [rows, f]; kWidth divides f.
 template <typename T, int kWidth>
-__global__ void swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t rows,
-                                       std::int64_t f, Gating gating) {
-  for_rows(rows, [=](std::int64_t row) {
-    for_columns<kWidth>(f, [=](std::int64_t j) {
-      const std::int64_t gate = row * 2 * f + j;
-      auto z = load<kWidth>(x + gate), up = load<kWidth>(x + gate + f);
-      const auto slope = load<kWidth>(dy + row * f + j);
+__global__ void __launch_bounds__(kThreads, 4)
+    swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t rows, std::int64_t f,
+                           Gating gating) {
+  with_activation(gating.function, [=](auto known) {
+    for_rows(rows, [=](std::int64_t row) {
+      for_columns<kWidth>(f, [=](std::int64_t j) {
+        const std::int64_t gate = row * 2 * f + j;
+        auto z = load<kWidth>(x + gate), up = load<kWidth>(x + gate + f);
+        const auto slope = load<kWidth>(dy + row * f + j);
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) {
-        const float gate = gating.gate(z.at[k]), factor = gating.factor(up.at[k]);
-        const float of_gate = slope.at[k] * factor * activation_slope(gating.function, gate);
-        const float of_up = slope.at[k] * activation(gating.function, gate);
-        const bool is_within = !(up.at[k] > gating.limit || up.at[k] < -gating.limit);
-        z.at[k] = z.at[k] > gating.limit ? 0.0f : of_gate;
-        up.at[k] = is_within ? of_up : 0.0f;
-      }
-      store<kWidth>(dx + gate, z);
-      store<kWidth>(dx + gate + f, up);
+        for (int k = 0; k < kWidth; ++k)
+          gated_slopes<decltype(known)::value>(gating, slope.at[k], z.at[k], up.at[k]);
+        store<kWidth>(dx + gate, z);
+        store<kWidth>(dx + gate + f, up);
+      });
     });
   });
 }
@@ -211,19 +260,36 @@ __global__ void bias_residual_add_kernel(T* out, const T* x, const T* y, const T
   });
 }
 
+// [assumed] packs of a thread under way: half a pack of 16 bits and a whole one of 32 are few.
+inline constexpr int kConvertedAhead = 4;
+
+template <bool kAdds, typename To, typename From, int kWidth>
+struct Converted {
+  PackBits<From, kWidth> x;
+  PackBits<To, kAdds ? kWidth : 1> y;  // what is added to
+};
+
 // y += x where kAdds, else y = x; x, y [n]
 template <bool kAdds, typename To, typename From, int kWidth>
 __global__ void convert_kernel(To* y, const From* x, std::int64_t n) {
-  for_packs<kWidth>(n, [=](auto width, std::int64_t i) {
+  const auto read = [=](auto width, std::int64_t i) {
     constexpr int w = decltype(width)::value;
-    auto v = load<w>(x + i);
+    Converted<kAdds, To, From, w> at;
+    at.x = load_bits<w>(x + i);
+    if constexpr (kAdds) at.y = load_bits<w>(y + i);
+    return at;
+  };
+  const auto write = [=](auto width, std::int64_t i, const auto& at) {
+    constexpr int w = decltype(width)::value;
+    auto v = widen(at.x);
     if constexpr (kAdds) {
-      const auto before = load<w>(y + i);
+      const auto before = widen(at.y);
 #pragma unroll
       for (int k = 0; k < w; ++k) v.at[k] = before.at[k] + v.at[k];
     }
     store<w>(y + i, v);
-  });
+  };
+  for_packs_ahead<kWidth, kConvertedAhead>(n, read, write);
 }
 
 // Words of 16 bits, all zero; y [n]

@@ -1,6 +1,5 @@
 #include "exec/cuda/kernels/embedding.cuh"
 
-#include "exec/cuda/kernels/elementwise.h"
 #include "exec/cuda/kernels/embedding.h"
 #include "exec/cuda/kernels/launch.cuh"
 #include "exec/cuda/kernels/sort.h"
@@ -38,6 +37,22 @@ struct SortedPlaces {
   DeviceScratch rest;
 };
 
+// Of tokens whose keys and places are there.
+SortedTokens sort_tokens(cudaStream_t stream, const SortedPlaces& sorted, std::int64_t inputs) {
+  std::uint32_t* const ranks = sorted.places;  // these are as they were before sorting
+  const Pairs& pairs = sorted.pairs;
+  if (inputs <= kMostCounted) {
+    launch(stream, "embedding_backward", grid_of(inputs * kWarp, kCountingTokens),
+           embedding_count_kernel, pairs.sorted_keys, pairs.sorted_values, ranks, pairs.keys,
+           static_cast<int>(inputs));
+  } else {
+    sort_pairs(stream, pairs, sorted.rest);
+    launch(stream, "embedding_backward", grid_of(inputs, 1), embedding_ranks_kernel, ranks,
+           pairs.sorted_values, inputs);
+  }
+  return {pairs.sorted_keys, pairs.sorted_values, ranks, static_cast<std::uint32_t>(inputs)};
+}
+
 }  // namespace
 
 Bytes embedding_scratch_bytes(const EmbeddingShape& s) {
@@ -48,22 +63,16 @@ Bytes embedding_scratch_bytes(const EmbeddingShape& s) {
 template <typename T, typename G>
 void embedding_backward(cudaStream_t stream, const EmbeddingShape& s,
                         const EmbeddingBackward<T, G>& x, DeviceScratch scratch) {
-  if (!x.accumulate_wte)
-    fill_zero(stream, x.dwte, s.rows * s.hidden * static_cast<std::int64_t>(sizeof(G)));
+  const std::int64_t inputs = s.batch * s.sequence;
+  const SortedPlaces sorted(s, scratch);
+  launch(stream, "embedding_backward", grid_of(inputs, 1), embedding_keys_kernel<T, G>, x, s,
+         sorted.keys, sorted.places);
+  const SortedTokens tokens = sort_tokens(stream, sorted, inputs);
   const bool wide = is_aligned({x.dwte, x.dwpe, x.dx}) && s.hidden % kWidthOf<T> == 0;
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
-    const std::int64_t inputs = s.batch * s.sequence, n = s.sequence * s.hidden;
-    const SortedPlaces sorted(s, scratch);
-    launch(stream, "embedding_backward", grid_of(inputs, 1), embedding_keys_kernel<T, G>, x, s,
-           sorted.keys, sorted.places);
-    sort_pairs(stream, sorted.pairs, sorted.rest);
-    launch(stream, "embedding_backward", grid_of_rows(inputs, s.hidden, w),
-           embedding_rows_kernel<T, G, w>, x, s, sorted.pairs.sorted_keys,
-           sorted.pairs.sorted_values);
-    if (x.dwpe != nullptr)
-      launch(stream, "embedding_backward", grid_of(n, w), embedding_positions_kernel<T, G, w>, x,
-             s.batch, n);
+    launch(stream, "embedding_backward", grid_of_rows(s.sequence + s.rows, s.hidden, w),
+           embedding_backward_kernel<T, G, w>, x, s, tokens);
   });
 }
 

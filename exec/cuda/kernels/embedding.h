@@ -18,8 +18,9 @@ void embedding_forward(cudaStream_t stream, const EmbeddingShape& shape,
                        const EmbeddingForward<T>& x);
 
 // dwte[v] (+)= sum of dx where token = v, in token order, rounded once to G; dwpe[i] (+)= sum over
-// b of dx[b, i]. The tokens are sorted first. dx read twice; the touched rows of dwte read and
-// written, overwriting also writes all of it once.
+// b of dx[b, i]. The tokens are sorted first, few of them by counting. dx is read once, and again
+// for each token that is not the first of its kind; overwriting writes all of dwte once, adding
+// reads and writes the rows that are touched.
 template <typename T, typename G>
 void embedding_backward(cudaStream_t stream, const EmbeddingShape& shape,
                         const EmbeddingBackward<T, G>& x, DeviceScratch scratch);

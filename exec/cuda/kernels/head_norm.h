@@ -9,7 +9,8 @@
 
 namespace zplan::exec::cuda {
 
-// A warp has a head of a token: x is read once from memory, then from cache, and written twice.
+// Lanes of a warp have a head of a token: x is read once from memory, then from cache, and written
+// twice.
 template <typename T>
 void head_norm_forward(cudaStream_t stream, const HeadNormShape& shape,
                        const HeadNormForward<T>& x);
@@ -17,7 +18,8 @@ void head_norm_forward(cudaStream_t stream, const HeadNormShape& shape,
 // The least scratch that the gradient of the gain needs.
 Bytes head_norm_scratch_bytes(const HeadNormShape& shape);
 
-// dy and x are read once for the sums over heads and tokens and once for dx, which is written once.
+// dy and x are read once and dx is written once; of heads of more than 256 elements dy and x are
+// read a second time for the sums over heads and tokens.
 template <typename T, typename G>
 void head_norm_backward(cudaStream_t stream, const HeadNormShape& shape,
                         const HeadNormBackward<T, G>& x, DeviceScratch scratch);

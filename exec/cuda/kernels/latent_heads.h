@@ -9,12 +9,13 @@
 
 namespace zplan::exec::cuda {
 
-// A block per token: each element is read once and written once, the shared rope once per head.
+// A block per position: each element is read once and written once, the shared rope once per head.
 template <typename T>
 void latent_heads_forward(cudaStream_t stream, const LatentHeadsShape& shape,
                           const LatentHeadsForward<T>& x);
 
-// A thread sums the gradients of a pair of the shared rope over the heads, in their order.
+// Gradients of the shared rope are summed over parts of the heads and then over these, in an order
+// set by the shape alone.
 template <typename T>
 void latent_heads_backward(cudaStream_t stream, const LatentHeadsShape& shape,
                            const LatentHeadsBackward<T>& x);

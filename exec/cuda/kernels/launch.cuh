@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <initializer_list>
 
@@ -17,8 +18,6 @@ struct Grid {
   int threads;
 };
 
-// [assumed] eight warps hide latency and still leave eight blocks for a multiprocessor.
-inline constexpr int kThreads = 256;
 // [assumed] several rounds of blocks on the largest devices; what is left is looped over.
 inline constexpr std::int64_t kMostBlocks = 4096;
 
@@ -33,13 +32,25 @@ inline Grid grid_of(std::int64_t n, int width) {
   return {std::clamp<std::int64_t>(ceil_div(packs, kThreads), 1, kMostBlocks), threads_for(packs)};
 }
 
-// [assumed] of a row that its block reads more than once.
-inline constexpr int kMostRowThreads = 512;
-
 // One block per row. A thread for each pack of a row, at most `most`.
 inline Grid grid_of_rows(std::int64_t rows, std::int64_t columns, int width, int most = kThreads) {
   return {std::clamp<std::int64_t>(rows, 1, kMostBlocks),
           threads_for(ceil_div(columns, width), most)};
+}
+
+// A power of two of lanes of a warp for each of `rows` short rows, at most `blocks` blocks.
+struct LaneGrid {
+  Grid grid;
+  int lanes;
+};
+inline int lanes_of(std::int64_t columns, int width) {
+  const std::int64_t packs = std::clamp<std::int64_t>(ceil_div(columns, width), 1, kWarp);
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>(packs)));
+}
+inline LaneGrid grid_of_lanes(std::int64_t rows, std::int64_t columns, int width,
+                              std::int64_t blocks = kMostBlocks) {
+  const int lanes = lanes_of(columns, width);
+  return {{std::clamp<std::int64_t>(ceil_div(rows * lanes, kThreads), 1, blocks), kThreads}, lanes};
 }
 
 // Elements of T in 16 bytes.

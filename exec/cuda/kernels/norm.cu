@@ -11,7 +11,7 @@ void forward(cudaStream_t stream, const char* name, const NormShape& s, const No
   const bool wide = is_aligned({x.y, x.x, x.gain, x.bias}) && s.hidden % kWidthOf<T> == 0;
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, name, grid_of_rows(s.tokens, s.hidden, w, kMostRowThreads),
+    launch(stream, name, grid_of_rows(s.tokens, s.hidden, w * kNormPacks, kMostRowThreads),
            norm_forward_kernel<kCentred, T, w>, x, s);
   });
 }
@@ -23,32 +23,12 @@ void residual_forward(cudaStream_t stream, const char* name, const NormShape& s,
                     s.hidden % kWidthOf<T> == 0;
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, name, grid_of_rows(s.tokens, s.hidden, w, kMostRowThreads),
+    launch(stream, name, grid_of_rows(s.tokens, s.hidden, w * kNormPacks, kMostRowThreads),
            residual_norm_forward_kernel<kCentred, T, w>, sum, x, s);
   });
 }
 
-// [assumed] of the blocks of which each has a piece of the sums: what fills the largest devices.
-constexpr std::int64_t kMostSummingThreads = 264 * kMostRowThreads;
-constexpr int kMostPacks = 2;  // what a thread keeps of them in registers
-// Pieces of the sums that a block adds up; what it leaves is added up at last.
-constexpr std::int64_t kPiecesOfBlock = 64;
-
-// dgain, dbias (+)= sums [blocks, 2 or 1, h] over the blocks; `folded` has room for their sums.
-template <bool kCentred, typename T, typename G>
-void add_blocks(cudaStream_t stream, const NormBackward<T, G>& x, std::int64_t h, float* sums,
-                std::int64_t blocks, float* folded) {
-  const std::int64_t columns = (kCentred ? 2 : 1) * h;
-  const Pieces pieces{kPiecesOfBlock, ceil_div(blocks, kPiecesOfBlock)};
-  const bool wide = is_aligned({sums}) && columns % kWidthOf<float> == 0;
-  with_width<kWidthOf<float>>(wide, [&](auto width) {
-    constexpr int w = decltype(width)::value;
-    launch(stream, "norm_backward", grid_of_tiles(columns, w, pieces.count),
-           column_pieces_kernel<float, w>, folded, sums, blocks, columns, pieces);
-  });
-  add_pieces<G>(stream, x.dgain, kCentred ? x.dbias : nullptr, folded, pieces.count, h,
-                x.accumulate_parameters);
-}
+constexpr int kMostPacks = 2;  // of the sums, what a thread keeps in registers
 
 // Whether rows were short enough for one pass.
 template <bool kCentred, int kWidth, typename T, typename G>
@@ -58,14 +38,14 @@ bool backward_in_one_pass(cudaStream_t stream, const char* name, const NormShape
   const int threads = threads_for(packs, kMostRowThreads);
   if (packs > kMostPacks * threads) return false;
   const std::int64_t piece = (kCentred ? 2 : 1) * s.hidden;
-  const std::int64_t room = scratch.size.value / piece_bytes(1, piece).value;
   const std::int64_t blocks =
-      std::min({s.tokens, kMostSummingThreads / threads, room - ceil_div(room, kPiecesOfBlock)});
+      std::min({s.tokens, kMostSummingThreads / threads, room_for_pieces(scratch.size, piece)});
   if (blocks < 1) return false;
   const auto kernel = packs <= threads ? norm_backward_kernel<kCentred, T, G, kWidth, 1>
                                        : norm_backward_kernel<kCentred, T, G, kWidth, kMostPacks>;
   launch(stream, name, Grid{blocks, threads}, kernel, scratch.data, x, s);
-  add_blocks<kCentred>(stream, x, s.hidden, scratch.data, blocks, scratch.data + blocks * piece);
+  add_many_pieces<G>(stream, name, x.dgain, kCentred ? x.dbias : nullptr, scratch.data, blocks,
+                     s.hidden, x.accumulate_parameters);
   return true;
 }
 

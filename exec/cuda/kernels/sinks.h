@@ -4,16 +4,21 @@
 
 #include <cuda_runtime_api.h>
 
+#include "exec/cuda/kernels/column_sums.h"
 #include "exec/kernels/arguments.h"
 
 namespace zplan::exec::cuda {
 
-// A block has a row of a head: out is read and written once.
+// Lanes of a warp have a row of a head: out is read and written once.
 template <typename T>
 void sinks_forward(cudaStream_t stream, const SinksShape& shape, const SinksForward<T>& x);
 
-// A block has a head: dout and out are read once.
+// The least scratch that the sums over tokens need.
+Bytes sinks_scratch_bytes(const SinksShape& shape);
+
+// dout and out are read once.
 template <typename T, typename G>
-void sinks_backward(cudaStream_t stream, const SinksShape& shape, const SinksBackward<T, G>& x);
+void sinks_backward(cudaStream_t stream, const SinksShape& shape, const SinksBackward<T, G>& x,
+                    DeviceScratch scratch);
 
 }  // namespace zplan::exec::cuda

@@ -14,8 +14,10 @@
 
 #include "exec/memory/initial_state.h"
 #include "exec/memory/state_access.h"
+#include "exec/tensor_gather.h"
 #include "planner/cli/run/training.h"
 #include "planner/core/error.h"
+#include "planner/program/job/meetings.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
@@ -83,6 +85,13 @@ struct TensorPair {
   std::vector<double> run, reference;
 };
 
+std::vector<double> values_of(const FinishedRun& run, const exec::TensorRef& ref,
+                              exec::State state) {
+  if (run.rendezvous == nullptr) return exec::read_tensor(*run.job, run.result->memory, ref, state);
+  return exec::gather_tensor(*run.rendezvous, reporting_rank(*run.job), *run.job,
+                             run.result->memory.front(), ref, state);
+}
+
 // All tensors of the model, from both runs.
 std::vector<TensorPair> read_pairs(const FinishedRun& run, const FinishedRun& reference,
                                    exec::State state) {
@@ -95,9 +104,8 @@ std::vector<TensorPair> read_pairs(const FinishedRun& run, const FinishedRun& re
     const std::string name = exec::tensor_name(*run.job, ref);
     const auto other = others.find(name);
     ZPLAN_ASSERT(other != others.end());
-    pairs.push_back(
-        {other->second, name, exec::read_tensor(*run.job, run.result->memory, ref, state),
-         exec::read_tensor(*reference.job, reference.result->memory, other->second, state)});
+    pairs.push_back({other->second, name, values_of(run, ref, state),
+                     values_of(reference, other->second, state)});
     ZPLAN_ASSERT(pairs.back().run.size() == pairs.back().reference.size());
   }
   return pairs;
@@ -193,9 +201,12 @@ std::vector<CheckRow> compare_losses(const FinishedRun& run, const FinishedRun& 
   return rows;
 }
 
-// Of moments that hold the gradients of the first step as they are.
-bool has_first_gradients(const Job& job) {
-  for (const RankClass& c : job.classes)
+void send_tensors(const FinishedRun& run, exec::State state) {
+  for (const exec::TensorRef& ref : exec::all_tensors(*run.job)) values_of(run, ref, state);
+}
+
+bool has_first_gradients(const Job& reference) {
+  for (const RankClass& c : reference.classes)
     for (const UnitHome& home : c.homes)
       if (!home.is_frozen && (home.moments.empty() ||
                               c.program.buffers[home.moments.front().buffer].dtype == DType::kU8))

@@ -136,6 +136,13 @@ void add_prediction(const RunCommand& command, const PlannedJob& planned, RunRep
   }
 }
 
+// Whether the processes of a run all go on, or its one process does.
+bool all_go_on(const exec::RunOptions& options, bool goes_on) {
+  if (!options.rendezvous) return goes_on;
+  const std::vector<std::string> stops = options.rendezvous->exchange(goes_on ? "" : "stop");
+  return std::all_of(stops.begin(), stops.end(), [](const std::string& s) { return s.empty(); });
+}
+
 // Trains as many steps as it takes to the first update, up to those of the command: a delayed one
 // comes a step later, and gradients that overflow are skipped.
 exec::RunResult run_first_update(const PlannedJob& planned, const exec::DataSource& data,
@@ -143,11 +150,19 @@ exec::RunResult run_first_update(const PlannedJob& planned, const exec::DataSour
   const int most = options.steps;
   options.steps = planned.plan.updates_late() ? 2 : 1;
   exec::RunResult result = exec::run(planned.job, data, options);
-  while (!result.interrupted && result.steps.back().skipped && options.steps < most) {
+  const auto is_updated = [&] { return result.interrupted || !result.steps.back().skipped; };
+  // The process that has the losses knows whether a step was skipped.
+  while (!all_go_on(options, is_updated()) && options.steps < most) {
     ++options.steps;
     result = exec::run(planned.job, data, options);
   }
   return result;
+}
+
+// The reference is run by the process that has the losses; the others wait for it.
+exec::RunOptions alone(exec::RunOptions options) {
+  options.rendezvous = nullptr;
+  return options;
 }
 
 // Gradients of the first update; false when interrupted. Before the training itself, so that no
@@ -157,18 +172,29 @@ bool check_first_update(const PlannedJob& planned, const PlannedJob& reference,
                         RunReport& report) {
   const exec::RunResult first = run_first_update(planned, data, options);
   if (first.interrupted) return false;
-  const exec::RunResult expected = run_first_update(reference, data, options);
-  if (expected.interrupted) return false;
-  report.check = compare_gradients({&planned.job, &planned.model, &first},
-                                   {&reference.job, &reference.model, &expected});
+  const FinishedRun run{&planned.job, &planned.model, &first, options.rendezvous.get()};
+  if (!has_losses(planned.job, options)) {
+    if (!all_go_on(options, true)) return false;
+    if (has_first_gradients(reference.job)) send_tensors(run, exec::State::kMoment1);
+    return true;
+  }
+  const exec::RunResult expected = run_first_update(reference, data, alone(options));
+  if (!all_go_on(options, !expected.interrupted)) return false;
+  report.check = compare_gradients(run, {&reference.job, &reference.model, &expected});
   return true;
 }
 
 // Losses and parameters; false when interrupted.
 bool check_training(const FinishedRun& run, const PlannedJob& reference,
-                    const exec::DataSource& data, exec::RunOptions options, RunReport& report) {
-  const exec::RunResult expected = run_shown(reference.job, data, options, "reference");
-  if (expected.interrupted) return false;
+                    const exec::DataSource& data, const exec::RunOptions& options,
+                    RunReport& report) {
+  if (!has_losses(*run.job, options)) {
+    if (!all_go_on(options, true)) return false;
+    send_tensors(run, exec::State::kMaster);
+    return true;
+  }
+  const exec::RunResult expected = run_shown(reference.job, data, alone(options), "reference");
+  if (!all_go_on(options, !expected.interrupted)) return false;
   const std::vector<CheckRow> losses =
       compare_losses(run, {&reference.job, &reference.model, &expected});
   report.check.insert(report.check.begin(), losses.begin(), losses.end());
@@ -253,10 +279,11 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   report.interrupted = result.interrupted;
   report.measured = median_step(result.steps);
   if (reference != nullptr && !report.interrupted) {
-    report.interrupted =
-        !check_training({&planned.job, &planned.model, &result}, *reference, data, options, report);
+    const FinishedRun run{&planned.job, &planned.model, &result, options.rendezvous.get()};
+    report.interrupted = !check_training(run, *reference, data, options, report);
   }
-  if (!report.interrupted) write_timelines(command, planned.job, result.timeline);
+  if (!report.interrupted && result.has_losses)
+    write_timelines(command, planned.job, result.timeline);
   return report;
 }
 

@@ -48,10 +48,7 @@ void check_process_options(const RunCommand& command) {
     throw_bad_input(
         fmt::format("{} needs all ranks in one process; start zplan without a launcher", option));
   };
-  if (command.check) refuse("--check");
   if (command.test_mode) refuse("--test-mode");
-  if (!command.trace.empty()) refuse("--trace");
-  if (!command.timeline.empty()) refuse("--timeline");
 }
 
 namespace {
@@ -60,6 +57,10 @@ namespace {
 std::string validation_words(const RunCommand& command) {
   if (command.validate.empty()) return "none";
   return fmt::format("every {}, {} batches", command.validate_every, command.validate_batches);
+}
+
+bool is_recorded(const RunCommand& command) {
+  return !command.trace.empty() || !command.timeline.empty();
 }
 
 }  // namespace
@@ -78,7 +79,9 @@ std::shared_ptr<exec::Rendezvous> meet_processes(const RunCommand& command,
                               .alike = {{"version", ZPLAN_VERSION},
                                         {"plan", fingerprint(planned.job)},
                                         {"steps", fmt::to_string(command.steps)},
-                                        {"validation", validation_words(command)}},
+                                        {"validation", validation_words(command)},
+                                        {"recording", is_recorded(command) ? "yes" : "no"},
+                                        {"check", command.check ? "yes" : "no"}},
                               .start_deadline = deadline,
                               .silence_deadline = longest_silence(deadline),
                               .token = exec::token_source(*at, exec::process_environment()),

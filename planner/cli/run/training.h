@@ -38,7 +38,13 @@ struct FinishedRun {
   const Job* job;
   const ModelConfig* model;
   const exec::RunResult* result;
+  exec::Rendezvous* rendezvous = nullptr;  // where each rank is a process, and so has a part of it
 };
+
+// Whether gradients of the first step can be compared: first moments hold them as they are.
+bool has_first_gradients(const Job& reference);
+// Of processes that do not compare: their parts of each tensor, to the one that does.
+void send_tensors(const FinishedRun& run, exec::State state);
 
 // With auxiliary losses and dropped choices of experts, where there are some.
 std::vector<CheckRow> compare_losses(const FinishedRun& run, const FinishedRun& reference);

@@ -97,7 +97,7 @@ TEST(GpuThatFails, InACallEndsTheRun) {
 }
 
 TEST(GpuMemory, ThatDoesNotSufficeIsSaid) {
-  const StandIn gpu({.memory = 4096});
+  const StandIn gpu({.memory = 16384});
   EXPECT_THAT(error_of([] { train_on_gpu(offloaded()); }),
               testing::HasSubstr("memory to try kernels in"));
 }

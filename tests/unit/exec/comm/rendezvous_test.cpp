@@ -54,6 +54,23 @@ TEST(Rendezvous, ExchangesTheTextsOfAllInOrderOfRank) {
   EXPECT_THAT(errors, Each(""));
 }
 
+TEST(Rendezvous, GathersTheTextsOfAllInOneProcess) {
+  const int port = free_port();
+  const auto errors = on_ranks(kWorld, [&](int rank) {
+    Rendezvous rendezvous(options_of(rank, kWorld, port));
+    for (int root = 0; root < kWorld; ++root) {
+      const std::vector<std::string> got =
+          rendezvous.gather(root, std::to_string(10 * root + rank));
+      std::vector<std::string> expected;
+      for (int other = 0; rank == root && other < kWorld; ++other)
+        expected.push_back(std::to_string(10 * root + other));
+      EXPECT_EQ(got, expected);
+    }
+    rendezvous.finish();
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
 TEST(Rendezvous, WaitsForThoseThatStartLate) {
   const int port = free_port();
   for (int late : {0, 2}) {

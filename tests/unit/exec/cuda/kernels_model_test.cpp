@@ -3,6 +3,7 @@
 // both the 16-byte and the scalar accesses run.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -24,6 +25,10 @@ struct Layout {
   std::size_t shift;
 };
 const std::vector<Layout> kLayouts{{1, 1, 0}, {3, 17, 0}, {2, 64, 0}, {5, 64, 1}, {33, 264, 0}};
+
+// The last of these has more packs in a row than the threads of a block keep.
+const std::vector<Layout> kNormLayouts{{1, 1, 0},  {3, 17, 0},   {2, 64, 0},
+                                       {5, 64, 1}, {33, 264, 0}, {2, 2100, 1}};
 
 // Of large shapes sanitizers look at one type.
 bool leaves_out(bool is_large, DType type) {
@@ -103,10 +108,10 @@ TYPED_TEST(CudaModelKernels, CapsBendThereAndBack) {
   }
 }
 
-// 72 elements are more than a warp takes at a time.
+// 300 elements are more than a warp takes at a time.
 TYPED_TEST(CudaModelKernels, SinksTakeTheirShareThereAndBack) {
   constexpr DType t = kTypeOf<TypeParam>;
-  for (const std::int64_t v : {1, 17, 72}) {
+  for (const std::int64_t v : {1, 17, 72, 300}) {
     const Shape out{2, 5, 3, v}, lse{2, 3, 5};
     RowCase forward(KernelId::kSinksForward);
     forward.sum(t, out, true, 1).sum(DType::kF32, lse, true, 2).with(t, {3}, random_values(3, 3));
@@ -119,7 +124,7 @@ TYPED_TEST(CudaModelKernels, SinksTakeTheirShareThereAndBack) {
       backward.with(t, out, random_values(out.elements(), 5));
       backward.with(DType::kF32, lse, random_values(lse.elements(), 6));
       backward.with(t, {3}, random_values(3, 7)).sum(adds ? DType::kF32 : t, {3}, adds, 8);
-      backward.scratch(1).template run<TypeParam>();
+      backward.scratch((adds ? 1 : 4) * 3).template run<TypeParam>();
       backward.expect_rounded(4, 64, 64);
     }
   }
@@ -141,7 +146,7 @@ TYPED_TEST(CudaModelKernels, ResidualsAreRoundedOnce) {
 
 TYPED_TEST(CudaModelKernels, LayerNormForwardKeepsFloatStatistics) {
   constexpr DType t = kTypeOf<TypeParam>;
-  for (const auto& [rows, width, shift] : kLayouts) {
+  for (const auto& [rows, width, shift] : kNormLayouts) {
     RowCase row(KernelId::kLayerNormForward);
     row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1));
     row.with(t, {width}, random_values(width, 2)).with(t, {width}, random_values(width, 3));
@@ -155,7 +160,7 @@ TYPED_TEST(CudaModelKernels, LayerNormForwardKeepsFloatStatistics) {
 
 TYPED_TEST(CudaModelKernels, RmsNormForwardKeepsFloatStatistics) {
   constexpr DType t = kTypeOf<TypeParam>;
-  for (const auto& [rows, width, shift] : kLayouts) {
+  for (const auto& [rows, width, shift] : kNormLayouts) {
     RowCase row(KernelId::kRmsNormForward);  // eps counts where the values are small
     row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1, 0.01));
     row.with(t, {width}, random_values(width, 2)).out(t, {rows, width}).out(DType::kF32, {rows});
@@ -206,7 +211,7 @@ RowCase residual_rms_norm(DType t, const Layout& layout, bool exact) {
 
 TYPED_TEST(CudaModelKernels, ResidualNormsOfExactSumsAreRoundedOnce) {
   constexpr DType t = kTypeOf<TypeParam>;
-  for (const Layout& layout : kLayouts) {
+  for (const Layout& layout : kNormLayouts) {
     RowCase layer = residual_layer_norm(t, layout, true);
     layer.run<TypeParam>().expect_same(5);
     layer.expect_rounded(6, 64);
@@ -223,7 +228,7 @@ TYPED_TEST(CudaModelKernels, ResidualNormsOfExactSumsAreRoundedOnce) {
 TYPED_TEST(CudaModelKernels, ResidualNormsReadTheRoundedSum) {
   constexpr DType t = kTypeOf<TypeParam>;
   using enum RowCase::Reference;
-  for (const Layout& layout : kLayouts) {
+  for (const Layout& layout : kNormLayouts) {
     const auto& [rows, width, shift] = layout;
     RowCase layer = residual_layer_norm(t, layout, false);
     layer.run<TypeParam>(kSameTypes, t).expect_same(5);
@@ -248,11 +253,12 @@ TYPED_TEST(CudaModelKernels, ResidualNormsReadTheRoundedSum) {
 }
 
 // Gradients of 64 rows a piece, of float and of the kernel's type, added and overwritten; scratch
-// for one piece or for many.
+// for one piece, for many or for more than are added up at once. Rows of 1,100 are too long for one
+// pass.
 TYPED_TEST(CudaModelKernels, LayerNormBackwardSumsOverRows) {
   constexpr DType t = kTypeOf<TypeParam>;
   for (const auto& [rows, width, shift] :
-       {Layout{1, 1, 0}, {3, 17, 0}, {200, 72, 0}, {70, 64, 1}}) {
+       {Layout{1, 1, 0}, {3, 17, 0}, {200, 72, 0}, {70, 64, 1}, {3, 1100, 1}, {600, 8, 0}}) {
     if (leaves_out(rows > 100, t)) continue;
     for (const bool adds : {false, true}) {
       const DType g = adds ? DType::kF32 : t;
@@ -263,7 +269,7 @@ TYPED_TEST(CudaModelKernels, LayerNormBackwardSumsOverRows) {
       row.with(DType::kF32, {rows}, random_values(rows, 4, 1.0));
       row.with(t, {width}, random_values(width, 5)).sum(t, {rows, width}, adds, 6);
       row.sum(g, {width}, adds, 7).sum(g, {width}, adds, 8).shifted(0);
-      row.scratch((adds ? 1 : 8) * 2 * width);
+      row.scratch((adds ? 1 : rows == 600 ? rows : 8) * 2 * width);
       row.run<TypeParam>();
       row.expect_rounded(5, 64, 4);
       row.expect_rounded(6, 16, 64);
@@ -276,7 +282,7 @@ TYPED_TEST(CudaModelKernels, LayerNormBackwardSumsOverRows) {
 TYPED_TEST(CudaModelKernels, RmsNormBackwardSumsOverRows) {
   constexpr DType t = kTypeOf<TypeParam>;
   for (const auto& [rows, width, shift] :
-       {Layout{1, 1, 0}, {3, 17, 0}, {200, 72, 0}, {70, 64, 1}}) {
+       {Layout{1, 1, 0}, {3, 17, 0}, {200, 72, 0}, {70, 64, 1}, {3, 1100, 1}}) {
     if (leaves_out(rows > 100, t)) continue;
     for (const std::int64_t room : {1, 2, 8}) {
       const bool adds = room < 8;
@@ -294,10 +300,16 @@ TYPED_TEST(CudaModelKernels, RmsNormBackwardSumsOverRows) {
   }
 }
 
-// Heads 1 to 3 of 4; 72 elements are more than a warp takes at a time.
+// Heads 1 to 3 of 4; of 264 elements and more gradients take two passes.
 TYPED_TEST(CudaModelKernels, HeadNormIsOfEachHeadAndBack) {
   constexpr DType t = kTypeOf<TypeParam>;
-  for (const auto& [tokens, d, shift] : {Layout{1, 1, 0}, {3, 17, 0}, {20, 72, 0}, {7, 16, 1}}) {
+  for (const auto& [tokens, d, shift] : {Layout{1, 1, 0},
+                                         {3, 17, 0},
+                                         {20, 72, 0},
+                                         {7, 16, 1},
+                                         {40, 128, 0},
+                                         {9, 264, 0},
+                                         {2, 301, 1}}) {
     const Shape all{1, tokens, 4, d}, normed{1, tokens, 3, d}, rows{1, tokens, 3};
     RowCase forward(KernelId::kHeadNormForward, {1});
     forward.shifted(shift).sum(t, all, true, 1).with(t, {d}, random_values(d, 2));
@@ -376,7 +388,7 @@ TYPED_TEST(CudaModelKernels, ColumnsAreCutIntoPiecesAndJoined) {
     for (const std::size_t shift : {0, 1})
       for (const AttributeValues& segments :
            {AttributeValues{}, AttributeValues{9 * unit, 3 * unit}}) {
-        const std::int64_t rows = 5, width = 5 * unit;  // of each of 3 pieces
+        const std::int64_t rows = 21, width = 5 * unit;  // of each of 3 pieces
         RowCase split(KernelId::kSplitColumns, segments);
         split.shifted(shift).with(t, {rows, 3 * width}, random_values(rows * 3 * width, 1));
         split.out(t, {3, rows, width}).template run<TypeParam>().expect_rounded(1, 1);
@@ -389,9 +401,10 @@ TYPED_TEST(CudaModelKernels, ColumnsAreCutIntoPiecesAndJoined) {
 // 264 pairs are more than are turned at a time.
 TYPED_TEST(CudaModelKernels, LatentHeadsArePutTogetherAndTakenApart) {
   constexpr DType t = kTypeOf<TypeParam>;
-  for (const std::int64_t r : {2, 6, 528}) {
+  for (const auto& [n, r, v] :
+       {std::array<std::int64_t, 3>{5, 2, 3}, {5, 6, 3}, {5, 528, 3}, {24, 16, 8}, {8, 528, 16}}) {
     for (const std::int64_t theta : {10000, 0}) {
-      const std::int64_t n = 5, v = 3, d = n + r;
+      const std::int64_t d = n + r;
       const Shape q{2, 5, 3, d}, kv{2, 5, 3, n + v}, rope{2, 5, r}, qkv{2, 5, 3, 2 * d + v};
       RowCase forward(KernelId::kLatentHeadsForward, {theta, 3});
       forward.with(t, q, random_values(q.elements(), 1));
@@ -456,13 +469,19 @@ TYPED_TEST(CudaModelKernels, EmbeddingGradientsAddInTokenOrder) {
 
 TYPED_TEST(CudaModelKernels, EmbeddingGradientsOfManyTokensAddInTokenOrder) {
   constexpr DType t = kTypeOf<TypeParam>;
-  constexpr std::int64_t n = 300;
-  std::vector<double> tokens(n + 1);
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<double>(i * i % 7 / 2);
-  RowCase row(KernelId::kEmbeddingBackward);
-  row.with(DType::kI32, {1, n + 1}, tokens).with(t, {1, n, 8}, random_values(n * 8, 1));
-  row.sum(t, {4, 8}, true, 2).scratch(8192);
-  row.run<TypeParam>(RowCase::Reference::kSameTypes, t).expect_same(2);
+  constexpr std::int64_t batch = 6;
+  for (const std::int64_t sequence : {50, 1400}) {  // so many are not counted but sorted
+    if (leaves_out(sequence > 50, t)) continue;
+    const std::int64_t n = batch * sequence;
+    std::vector<double> tokens(static_cast<std::size_t>(n + batch));
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<double>(i * i % 7 / 2);
+    RowCase row(KernelId::kEmbeddingBackward);
+    row.with(DType::kI32, {batch, sequence + 1}, tokens);
+    row.with(t, {batch, sequence, 8}, random_values(n * 8, 1));
+    row.sum(t, {4, 8}, true, 2).sum(t, {sequence, 8}, false, 3).scratch(8192 + 4 * n);
+    row.run<TypeParam>(RowCase::Reference::kSameTypes, t).expect_same(2);
+    row.expect_same(3);
+  }
 }
 
 // ---- loss ---------------------------------------------------------------------------------------
@@ -472,8 +491,8 @@ const Shape kTargetShape{2, 4};
 
 TYPED_TEST(CudaModelKernels, CrossEntropyLeavesGradientsAndZeroPadding) {
   constexpr DType t = kTypeOf<TypeParam>;
-  for (const std::int64_t columns : {17, 24, 600}) {
-    const std::int64_t valid = columns == 600 ? 555 : 17;
+  for (const std::int64_t columns : {17, 24, 600, 6400}) {
+    const std::int64_t valid = columns >= 600 ? columns - 45 : 17;
     for (const std::size_t shift : {0, 1}) {
       RowCase row(KernelId::kCrossEntropy, {valid, 8});
       row.shifted(shift).with(t, {6, columns}, random_values(6 * columns, 1, 8), Access::kUpdate);
