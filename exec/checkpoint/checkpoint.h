@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct SaveOptions {
   std::int64_t keep = 0;   // the last ones; 0: all
   std::string plan{};      // text that is kept beside the states
   IoMethod io = IoMethod::kAuto;
+  // Of memory for copies of the states; without room for all of them they are written from where
+  // they are.
+  Bytes most_staging{std::numeric_limits<std::int64_t>::max()};
   IoFault fault{};  // for tests
 };
 

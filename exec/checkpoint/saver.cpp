@@ -61,7 +61,7 @@ Saver::Saver(const Job& job, const SaveOptions& options, const std::vector<RankM
       engine_(make_io_engine({.directory = {}, .method = options.io, .fault = options.fault})) {
   report_.folder = options.folder;
   const Bytes needed = staging(job, memory);
-  report_.aside = needed <= available_memory();
+  report_.aside = needed <= std::min(available_memory(), options.most_staging);
   if (report_.aside) report_.staging = needed;
   for (const RankMemory& m : memory) {
     RankPart& part = parts_.emplace_back(RankPart{&m, saved_layout(job, m), {}});

@@ -84,8 +84,7 @@ void StateFiller::fill_home(RankMemory& memory, const UnitHome& home) {
 
 void StateFiller::fill_piece(const UnitHome& home, State state, const StatePiece& piece,
                              std::byte* data) {
-  const Unit& unit = job_.units[home.unit];
-  if (const std::byte* same = same_piece(unit, state, piece)) {
+  if (const std::byte* same = same_piece(home, state, piece)) {
     std::memcpy(data, same, static_cast<std::size_t>(piece.bytes().value));
     return;
   }
@@ -119,10 +118,9 @@ void StateFiller::fill_piece(const UnitHome& home, State state, const StatePiece
 void StateFiller::fill_blocks(const UnitHome& home, State state, const StatePiece& codes,
                               const StatePiece& scales, std::byte* code_data,
                               std::byte* scale_data) {
-  const Unit& unit = job_.units[home.unit];
-  const std::byte* const same_codes = same_piece(unit, state, codes);
+  const std::byte* const same_codes = same_piece(home, state, codes);
   const auto after = static_cast<State>(static_cast<int>(state) + kScalesAfterCodes);
-  const std::byte* const same_scales = same_piece(unit, after, scales);
+  const std::byte* const same_scales = same_piece(home, after, scales);
   if (same_codes != nullptr && same_scales != nullptr) {
     std::memcpy(code_data, same_codes, static_cast<std::size_t>(codes.bytes().value));
     std::memcpy(scale_data, same_scales, static_cast<std::size_t>(scales.bytes().value));
@@ -178,8 +176,7 @@ void StateFiller::for_sources(const UnitHome& home, State state, const StatePiec
   }
 }
 
-// A parameter of the same type is taken as it is: where updates come late it is older than its
-// master.
+// A parameter of another type is that of its master, which has more bits.
 State StateFiller::source_state(const std::string& tensor, State state, DType dtype) const {
   if (is_moment(state)) return state;
   const auto& masters = source_.sources(tensor, State::kMaster);
@@ -199,9 +196,11 @@ bool StateFiller::has_moments(const UnitHome& home, const std::string& tensor) c
   return saved == std::min(home.moments.size(), kMostMoments);
 }
 
-const std::byte* StateFiller::same_piece(const Unit& unit, State state, const StatePiece& piece) {
-  const std::vector<Tensor> tensors = saved_tensors(unit, piece);
+const std::byte* StateFiller::same_piece(const UnitHome& home, State state,
+                                         const StatePiece& piece) {
+  const std::vector<Tensor> tensors = saved_tensors(job_.units[home.unit], piece);
   if (tensors.empty()) return nullptr;
+  if (is_moment(state) && !has_moments(home, tensors.front().name)) return nullptr;
   for (const StateSource::Source& at : source_.sources(tensors.front().name, state))
     if (is_same(source_.piece(at), piece, tensors)) return source_.bytes(at);
   return nullptr;

@@ -50,7 +50,7 @@ class StateFiller {
   State source_state(const std::string& tensor, State state, DType dtype) const;
   bool has_moments(const UnitHome& home, const std::string& tensor) const;
   // The piece of the checkpoint that is this one, to the byte; null when there is none.
-  const std::byte* same_piece(const Unit& unit, State state, const StatePiece& piece);
+  const std::byte* same_piece(const UnitHome& home, State state, const StatePiece& piece);
 
   StateSource& source_;
   const Job& job_;

@@ -120,8 +120,10 @@ std::string LaneFlows::describe(const Header& header) {
   if (header.kind == kTransfer) {
     return fmt::format("a transfer of {} bytes from rank {}", header.elements, header.root);
   }
-  return fmt::format("{} of {} {}", name(static_cast<CollectiveKind>(header.kind)), header.elements,
-                     name(static_cast<DType>(header.dtype)));
+  const auto kind = static_cast<CollectiveKind>(header.kind);
+  return fmt::format("{} of {} {}{}", name(kind), header.elements,
+                     name(static_cast<DType>(header.dtype)),
+                     has_root(kind) ? fmt::format(" with root {}", header.root) : "");
 }
 
 void LaneFlows::check(const Flow& flow) {

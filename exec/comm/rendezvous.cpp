@@ -27,6 +27,13 @@ Loss lost_to_silence(int rank, Seconds silence) {
 
 }  // namespace
 
+std::string common_address(const std::vector<std::string>& own) {
+  if (own.empty() || is_loopback(own.front())) return "";
+  const bool is_one =
+      std::all_of(own.begin(), own.end(), [&](const auto& each) { return each == own.front(); });
+  return is_one ? own.front() : "";
+}
+
 std::string describe(const Loss& loss) {
   return fmt::format("rank {} is lost: {}", loss.rank, loss.reason);
 }
@@ -157,9 +164,10 @@ Rendezvous::Rendezvous(const RendezvousOptions& options) : options_(options) {
   secret_ = std::move(meeting.secret);
   on_one_host_ = meeting.on_one_host;
   if (!meeting.streams.empty()) {
-    own_address_ = meeting.streams[0]->own_address();
-    for (const auto& stream : meeting.streams)
-      has_one_address_ = has_one_address_ && stream->own_address() == own_address_;
+    std::vector<std::string> own;
+    for (const auto& stream : meeting.streams) own.push_back(stream->own_address());
+    own_address_ = own.front();
+    common_address_ = common_address(own);
     host_address_ = rank() == 0 ? own_address_ : meeting.streams[0]->other_address();
   }
   service_ = std::make_unique<Service>(*this, std::move(meeting.streams));
@@ -174,7 +182,7 @@ Rendezvous::~Rendezvous() {
 
 std::string Rendezvous::listen_address() const {
   if (is_on_one_host()) return kLoopback;
-  return has_one_address_ && !is_loopback(own_address_) ? own_address_ : "";
+  return common_address_;
 }
 
 void Rendezvous::post(Message message) {

@@ -50,6 +50,10 @@ struct Loss {
 // "rank 2 is lost: it ended without a word"
 std::string describe(const Loss& loss);
 
+// Of a process that others reach at these of its addresses: the one that all of them know; "" where
+// they know several, or the loopback, and it must listen at all.
+std::string common_address(const std::vector<std::string>& own);
+
 class Rendezvous {
  public:
   // Returns when all processes have come. Throws Error: kBadInput when they are not alike, two have
@@ -104,8 +108,8 @@ class Rendezvous {
   void tell_of_loss();  // with callback_mutex_ held
 
   RendezvousOptions options_;
-  std::string secret_, own_address_, host_address_;
-  bool on_one_host_ = false, has_one_address_ = true;
+  std::string secret_, own_address_, common_address_, host_address_;
+  bool on_one_host_ = false;
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;

@@ -76,6 +76,20 @@ TEST(QueueDeviceRun, ValidatesByGraphsAsByThreads) {
     EXPECT_EQ(got->result.validations[i].loss, expected->result.validations[i].loss);
     EXPECT_EQ(got->result.validations[i].step, i == 0 ? 2 : 3);
   }
+  EXPECT_EQ(got->result.validations[1].loss, got->result.validations[0].loss)
+      << "of the same samples, with nothing dropped out";
+}
+
+// What a stage receives is no part of a graph, which must not begin before it is there.
+TEST(QueueDeviceRun, GraphsOfStagesWaitForWhatTheirNeighboursSend) {
+  Plan plan = testing_support::base_plan("cpu.f32");
+  plan.parallel.pp = 2;
+  plan.batch.micro_batch = 1;
+  exec::RunOptions options;
+  options.steps = 3;
+  const auto expected = train(plan, options);
+  for (const std::uint64_t seed : {1, 2, 3})
+    expect_same_bits(*train_graphs(plan, on_queues({.delay_seed = seed})), *expected, "graphs");
 }
 
 TEST(QueueDeviceRun, RecordsEachOperationOnItsLaneInOrder) {

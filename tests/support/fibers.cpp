@@ -3,6 +3,7 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/tsan_interface.h>
 
+#include <algorithm>
 #include <boost/context/detail/fcontext.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -43,31 +44,44 @@ void Fibers::add() {
   if constexpr (kThreadSanitized) fiber.race_state = __tsan_create_fiber(0);
 }
 
-// In turns, each the other way round, so that nothing relies on who comes first.
+// Neighbours go as far as they can before others go at all: of what these should have waited for
+// nothing is done then. In turns, each the other way round, so that nothing relies on who is first.
 void Fibers::run_all(unsigned n) {
   while (fibers_.size() < n) add();
   for (unsigned i = 0; i < n; ++i) fibers_[i]->is_at_work.store(true, std::memory_order_relaxed);
   if constexpr (kThreadSanitized) race_state_ = __tsan_get_current_fiber();
   if constexpr (kThreadSanitized) __tsan_release(&begin_);
-  bool is_left = n > 0;
-  for (bool upwards = false; is_left; upwards = !upwards) {
-    is_left = false;
+  const unsigned groups = (n + kNeighbours - 1) / kNeighbours;
+  bool upwards = false;
+  const auto advance_all = [&] {
     bool moves = false;
-    for (unsigned i = 0; i < n; ++i) {
-      const unsigned index = upwards ? i : n - 1 - i;
-      const Fiber& fiber = *fibers_[index];
-      if (fiber.can_go_on()) {
-        moves = true;
-        enter(index);
-      }
-      is_left |= fiber.is_at_work.load(std::memory_order_relaxed);
+    for (unsigned i = 0; i < groups; ++i) {
+      const unsigned begin = (upwards ? i : groups - 1 - i) * kNeighbours;
+      const unsigned end = std::min(begin + kNeighbours, n);
+      for (bool up = upwards; advance(begin, end, up); up = !up) moves = true;
     }
-    if (is_left && !moves) {
-      std::fputs("fibers wait for each other\n", stderr);
-      std::abort();
-    }
+    upwards = !upwards;
+    return moves;
+  };
+  while (advance_all()) {
+  }
+  for (unsigned i = 0; i < n; ++i) {
+    if (!fibers_[i]->is_at_work.load(std::memory_order_relaxed)) continue;
+    std::fputs("fibers wait for each other\n", stderr);
+    std::abort();
   }
   if constexpr (kThreadSanitized) __tsan_acquire(&end_);
+}
+
+bool Fibers::advance(unsigned begin, unsigned end, bool upwards) {
+  bool moves = false;
+  for (unsigned i = begin; i < end; ++i) {
+    const unsigned index = upwards ? i : begin + end - 1 - i;
+    if (!fibers_[index]->can_go_on()) continue;
+    moves = true;
+    enter(index);
+  }
+  return moves;
 }
 
 // To ThreadSanitizer what stands between its switch and the jump is of who is entered.

@@ -36,6 +36,7 @@ class Fibers {
 
  private:
   static constexpr std::size_t kStack = std::size_t{128} * 1024;  // bytes
+  static constexpr unsigned kNeighbours = 32;                     // the lanes of a warp
 
   // What fibers and who runs them both touch is atomic.
   struct Fiber {
@@ -60,6 +61,8 @@ class Fibers {
 
   void add();
   void run_all(unsigned n);
+  // Each of these once, as far as it goes; whether one went at all.
+  bool advance(unsigned begin, unsigned end, bool upwards);
   void enter(unsigned index);
   void leave(const std::atomic<unsigned>* awaited, unsigned value);
   void arrive(void* fake_stack);

@@ -112,6 +112,25 @@ TEST(CollectiveTime, LatencyGrowsWithTheGroup) {
   EXPECT_NEAR((start(8) - start(4)) / (start(4) - start(2)), 2, 1e-9) << "one hop per rank";
 }
 
+// Between the measured groups the rate lies straight over the logarithm of their size.
+TEST(CollectiveTime, RingsTakeTheRateOfTheirGroup) {
+  CollectiveProfile profile = *h100("");
+  profile.constants.rates = {{{100e9}, {250e9}, {300e9}}};
+  profile.constants.own = profile.constants.root = 0;
+  constexpr std::int64_t kBytes = std::int64_t{1} << 36;
+  const auto rate = [&](int ranks) {
+    const CollectiveTime time =
+        collective_formula({.kind = CollectiveKind::kAllGather, .bytes = {kBytes}, .ranks = ranks},
+                           &profile, kNetwork);
+    return static_cast<double>(time.moved.value) / time.transfer.value / 1e9;
+  };
+  EXPECT_NEAR(rate(2), 100, 1e-3);
+  EXPECT_NEAR(rate(3), 100 + 150 * (std::log2(3) - 1), 1e-3);
+  EXPECT_NEAR(rate(4), 250, 1e-3);
+  EXPECT_NEAR(rate(6), 250 + 50 * (std::log2(6) - 2), 1e-3);
+  EXPECT_NEAR(rate(8), 300, 1e-3);
+}
+
 TEST(CollectiveTime, LargeAllReducesOfEightUseTheSwitchesAndThoseOfFourDoNot) {
   const auto profile = h100("");
   const auto time = [&](int ranks) {

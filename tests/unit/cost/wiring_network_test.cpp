@@ -124,6 +124,13 @@ TEST(WiringNetwork, TrafficBetweenEqualPortsStaysOnItsRail) {
   EXPECT_EQ(ring_on_leaves(with_leaves(2, 2, 4), 5, 1, testing_support::groups::kData), Weights{});
 }
 
+// Were a leaf of each node the same five ranks would load the one port of the second node's rail
+// with all that they send, and the two of the first with half of it each.
+TEST(WiringNetwork, EachLeafHasASwitchOfItsOwnForEachRail) {
+  EXPECT_EQ(ring_on_leaves(with_leaves(2, 1, 4, true), 5, 1, testing_support::groups::kData),
+            (Weights{{"leaf1 rail0 up", 1}, {"leaf1 rail0 down", 1}}));
+}
+
 TEST(WiringNetwork, NeighbouringStagesLoadTheUplinksWithAllTheirRanks) {
   ClassBuilder first, second;
   first.send(1, 10 * kMega);

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
+#include "exec/masked_tokens.h"
 #include "planner/program/kernels/masked_tokens.h"
 #include "planner/program/step_scalars.h"
 
@@ -111,6 +113,24 @@ TEST_F(HostKernels, AMaskedSampleIsTheSameInPartsAndAsksForAFixedNumberOfTokens)
                 targets[static_cast<std::size_t>(begin + i + 1)]);
     }
   }
+}
+
+// Of ten masked tokens eight are the mask, one stays and one is any other [Devlin19 A.1].
+TEST_F(HostKernels, AMaskedTokenIsMostlyTheMaskAndNowAndThenAnother) {
+  constexpr std::int64_t kTokens = 200, kVocabulary = 1000;
+  constexpr std::int32_t kToken = 5, kMask = kVocabulary - 1;
+  std::int64_t masks = 0, others = 0;
+  for (std::int64_t sample = 0; sample < 100; ++sample) {
+    std::vector<std::int32_t> tokens(kTokens, kToken);
+    mask_inputs({.seed = 1, .sample = sample, .sequence = kTokens, .vocabulary = kVocabulary}, 0,
+                tokens);
+    masks += std::count(tokens.begin(), tokens.end(), kMask);
+    others += kTokens - std::count(tokens.begin(), tokens.end(), kMask) -
+              std::count(tokens.begin(), tokens.end(), kToken);
+  }
+  const auto all = static_cast<double>(100 * masked_tokens(kTokens));
+  EXPECT_NEAR(static_cast<double>(masks) / all, 0.8, 0.02);
+  EXPECT_NEAR(static_cast<double>(others) / all, 0.1, 0.02);
 }
 
 TEST_F(HostKernels, ScalarsOfTheFirstStepHaveTEqualToOne) {
@@ -219,6 +239,15 @@ TEST_F(LossScale, IsHalvedAfterAnOverflowThatDoesNotCountAsAnUpdate) {
   step(1);
   EXPECT_EQ(scalars_[kLossScale], 1024);
   EXPECT_EQ(state_[kSkippedSteps], 1);
+}
+
+TEST_F(LossScale, DoublesAfterGoodStepsThatFollowEachOther) {
+  train_.initial_loss_scale = 1024;
+  train_.loss_scale_interval = 3;
+  for (const double clip : {1, 1, 1, -1, 1, 1}) step(clip);  // the first one begins
+  EXPECT_EQ(scalars_[kLossScale], 512);
+  step(1);
+  EXPECT_EQ(scalars_[kLossScale], 1024);
 }
 
 TEST_F(LossScale, StaysAtLeastOne) {

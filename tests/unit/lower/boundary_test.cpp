@@ -119,6 +119,20 @@ TEST(Boundaries, OfTwoStagesAreNoRing) {
                           "l3 receive_forward_up -1"));
 }
 
+// Each stage of a pipeline but the last has a gradient that arrives beside the one in use.
+TEST(Boundaries, HaveRoomForTheNextGradient) {
+  for (const std::int32_t pp : {1, 2, 3})
+    for (const RankClass& stage : job_of(Schedule::kOneForwardOneBackward, pp).classes) {
+      int gradients = 0;
+      for (const Buffer& buffer : stage.program.buffers) {
+        if (buffer.name != "d.x") continue;
+        ++gradients;
+        EXPECT_EQ(buffer.slots, pp == 1 ? 1 : 2) << pp;
+      }
+      EXPECT_EQ(gradients, 1) << pp;
+    }
+}
+
 // The gradient of the upper chunk's input is the lower one's output's: no copy is made.
 TEST(Boundaries, AGradientStaysInItsBufferWhereTheWayTurns) {
   const Job job = job_of(Schedule::kZeroBubbleV, 3);

@@ -204,6 +204,29 @@ TEST(Layout, SharedParametersComeLastInTheirUnit) {
       EXPECT_EQ(t.offset >= u.shared_from, t.split.kind == Split::Kind::kNone) << t.name;
 }
 
+// They lie side by side, so that one all-reduce has them all.
+TEST(Layout, WhatIsSummedOverRanksComesFirstOfWhatTheyShare) {
+  for (const char* name : {"tiny-llama", "tiny-mla", "qwen3-0.6b", "tiny-moe"}) {
+    const ModelConfig model = load_model(name);
+    Plan plan = plan_of(Gather::kLayer, 1, model.sequence);
+    plan.parallel.tp = 2;
+    const Units layout(model, plan);
+    std::set<std::pair<UnitIndex, std::int64_t>> summed;
+    for (const Operator& op : layout.params.operators())
+      for (const Param p : op.params) {
+        const ParamPlace& at = layout.Layout::of(p);
+        if (layout.params.spec(p).summed) summed.emplace(at.unit, at.offset);
+      }
+    for (UnitIndex u = 0; u < layout.units.size(); ++u) {
+      const std::int64_t from = layout.units[u].shared_from;
+      for (const Tensor& t : layout.units[u].tensors) {
+        const bool is_first = from <= t.offset && t.offset < from + layout.summed_elements[u];
+        EXPECT_EQ(is_first, summed.contains({u, t.offset})) << name << " " << t.name;
+      }
+    }
+  }
+}
+
 TEST(Layout, AShorterSequenceKeepsAllPositions) {
   const ModelConfig model = load_model("tiny-gpt");
   const Units layout(model, plan_of(Gather::kLayer, 1, 8));

@@ -8,6 +8,7 @@
 #include "models/model_formulas.h"
 #include "planner/lower/factored_moments.h"
 #include "planner/lower/lower.h"
+#include "planner/program/instances/cursor.h"
 
 namespace zplan {
 namespace {
@@ -165,6 +166,22 @@ TEST(OptimizerKinds, MuonGathersAUnitAndMakesItsMatricesOrthogonal) {
     EXPECT_EQ(actions[Action::kMomentum], gather.by_layer() ? 1 : 4);
     EXPECT_EQ(actions[Action::kGatherUpdate], gather.by_layer() ? 1 : 4);
   }
+}
+
+// In a step no two operations have one id: matrices of a unit are told apart by the tile.
+TEST(OptimizerKinds, MuonNamesEachMatrixOfALayer) {
+  Plan plan = plan_of(OptimizerKind::kMuon);
+  plan.gather = Gather::kLayer;
+  const Job job = job_of(plan);
+  const Program& program = job.classes[0].program;
+  const ProgramIndex index(program);
+  std::set<OpId> ids;
+  for (Cursor at(index, Lane::kCompute); at->step() == 0; at.advance()) {
+    const Node& node = program.nodes[at->node];
+    if (node.role.action != Action::kOrthogonalise) continue;
+    EXPECT_TRUE(ids.insert(op_id(program, node, at->env)).second);
+  }
+  EXPECT_EQ(std::ssize(ids), 4 * load_model(plan.model).layers);
 }
 
 TEST(OptimizerKinds, ShardsEndWhereBlocksEnd) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "planner/core/error.h"
 #include "planner/lower/lower.h"
@@ -114,7 +116,41 @@ TEST(RecomputeOperators, StoredProbabilitiesAloneGoWithSelectiveRecomputation) {
   EXPECT_EQ(kept(program_of(plan)), rest);
 }
 
-// Gathers of a backward and its replay, in the order of a rank with ZeRO 3.
+constexpr std::int32_t kManySlots = 1000;  // none is met again
+
+// Of the gathers of a backward and its replay, in their order: those into the unit that stays for a
+// whole layer, and all others.
+std::vector<std::int64_t> gathered_slots(const Program& program, bool shared) {
+  std::vector<std::int64_t> slots;
+  for (const Block& block : program.blocks)
+    for (std::int32_t i = 0; block.var == Var::kLayer && i < block.count; ++i)
+      for (const Block::Item& item : block.items) {
+        if (item.is_block) continue;
+        const Node& node = program.nodes[item.index];
+        const bool up = node.role.phase == Phase::kForward;
+        if (node.role.action != Action::kGather || up) continue;
+        if ((node.role.part == Part::kShared) != shared) continue;
+        slots.push_back(
+            program.operands(node)[1].slot.at({.layer = block.first + block.step * i}, kManySlots));
+      }
+  return slots;
+}
+
+void expect_in_turn(const std::vector<std::int64_t>& slots, const std::string& of) {
+  ASSERT_GT(slots.size(), 1U) << of;
+  for (std::size_t i = 1; i < slots.size(); ++i) EXPECT_EQ(slots[i], slots[i - 1] + 1) << of;
+}
+
+Plan plan_of_two_shards(const RecomputeRun& run, const Gather& gather, std::int32_t together) {
+  Plan plan = plan_of({});
+  plan.checkpoint_layers = together;
+  plan.zero_stage = 3;
+  plan.parallel.dp = 2;
+  plan.recompute = {run};
+  plan.gather = gather;
+  return plan;
+}
+
 TEST(Recompute, ItsGathersGoThroughTheRingInTurn) {
   using enum Recompute;
   for (const RecomputeRun& run :
@@ -123,29 +159,23 @@ TEST(Recompute, ItsGathersGoThroughTheRingInTurn) {
       // Of a unit, 0: an operator; and ten times those with one checkpoint.
       const std::int32_t together = std::max(1, layers / 10);
       if (together > 1 && run.mode != kFull) continue;
-      Plan plan = plan_of({});
-      plan.checkpoint_layers = together;
-      plan.zero_stage = 3;
-      plan.parallel.dp = 2;
-      plan.recompute = {run};
-      plan.gather = layers % 10 == 0 ? Gather::kOperator : Gather::of_layers(layers % 10);
-      const Program program = program_of(plan);
-      std::vector<std::int64_t> slots;
-      for (const Block& block : program.blocks)
-        for (std::int32_t i = 0; block.var == Var::kLayer && i < block.count; ++i)
-          for (const Block::Item& item : block.items) {
-            if (item.is_block) continue;
-            const Node& node = program.nodes[item.index];
-            const bool up = node.role.phase == Phase::kForward;
-            if (node.role.action != Action::kGather || up) continue;
-            constexpr std::int32_t kMany = 1000;  // slots: none is met again
-            slots.push_back(
-                program.operands(node)[1].slot.at({.layer = block.first + block.step * i}, kMany));
-          }
-      ASSERT_GT(slots.size(), 1U);
-      for (std::size_t i = 1; i < slots.size(); ++i)
-        EXPECT_EQ(slots[i], slots[i - 1] + 1) << layers << " " << static_cast<int>(run.mode);
+      const Gather gather = layers % 10 == 0 ? Gather::kOperator : Gather::of_layers(layers % 10);
+      const Program program = program_of(plan_of_two_shards(run, gather, together));
+      expect_in_turn(gathered_slots(program, false),
+                     std::to_string(layers) + " " + std::to_string(static_cast<int>(run.mode)));
     }
+  }
+}
+
+// What 8-bit moments leave of a layer is a unit beside its matrices, which stays while the layer is
+// worked on: for a layer in the midst of a replay it comes twice.
+TEST(Recompute, SoDoThoseOfTheUnitBesideTheMatrices) {
+  for (const std::int32_t together : {1, 2, 4}) {
+    Plan plan = plan_of_two_shards({Recompute::kFull}, Gather::kLayer, together);
+    plan.optimizer.kind = OptimizerKind::kAdamW8Bit;
+    const std::vector<std::int64_t> slots = gathered_slots(program_of(plan), true);
+    EXPECT_EQ(std::ssize(slots), 4 * 2 - 4 / together);
+    expect_in_turn(slots, std::to_string(together));
   }
 }
 

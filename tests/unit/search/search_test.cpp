@@ -129,6 +129,8 @@ TEST_F(SearchTest, RecommendsTheSimplestWithinTwoPercentThenTheOneWithLeastMemor
   ASSERT_TRUE(result.fastest);
   EXPECT_EQ(result.fastest->plan.zero_stage, 3);
   EXPECT_EQ(result.fastest->step->value, 10.0);
+  EXPECT_TRUE(all_gpu(result.fastest->plan)) << "of plans equally fast the simplest";
+  EXPECT_EQ(result.fastest->plan.batch.micro_batch, 2) << "then the one with least memory";
   EXPECT_FALSE(result.wins);
   EXPECT_EQ(line(result, {.zero_stage = 0, .cpu = true}).standing, Standing::kSetAside);
   EXPECT_EQ(line(result, {.zero_stage = 3}).reason,

@@ -136,6 +136,8 @@ TEST_F(StackMemoryUseOf, HeadroomIsLeftFree) {
   const DeviceProfile& device = cluster_.node.device;
   const auto gpu = [&] { return memory_use(placed, cluster_)[0]; };
   EXPECT_EQ(gpu().headroom, reserve_margin(device)) << "no less than the reserve is uncertain";
+  cluster_.headroom = 1e-6;
+  EXPECT_EQ(gpu().headroom, reserve_margin(device)) << "however little is asked for";
   cluster_.headroom = 0.05;
   EXPECT_NEAR(static_cast<double>(gpu().headroom.value),
               0.05 * static_cast<double>(device.memory.value), 1);

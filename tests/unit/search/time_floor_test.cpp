@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -104,6 +106,24 @@ TEST(TimeFloor, CountsWhatKernelsWaitForTheRanksBesideThem) {
           EXPECT_GE(times.floor, (rate < 1e11 ? 0.7 : 0.9) * times.period)
               << stages << " stages, " << rate;
         }
+}
+
+// Kernels that write gradients in fp32 take longer than those that leave the cast to the reduction,
+// and floors of both are asked of one object.
+TEST(TimeFloor, OfARecipeIsItsOwnWhateverWasAskedBefore) {
+  const ModelConfig model = deep_model();
+  const Cluster cluster = kernels_alone(load_cluster("dgx-a100"));
+  TimeFloors floors(model, cluster);
+  std::vector<double> found;
+  for (const char* recipe : {"fp32-gradients", "fp32-reduction", "standard"}) {
+    Plan plan = plan_for(cluster);
+    plan.precision = *find_recipe(recipe, plan.kernel_set);
+    plan.zero_stage = 2;
+    plan.batch = {8, 1, model.sequence};
+    found.push_back(floors.of(plan, in_flight_of_stages(plan)).value);
+    EXPECT_EQ(found.back(), time_floor(plan, model, cluster).value) << recipe;
+  }
+  EXPECT_LT(found[1], found[0]);
 }
 
 // Where no stage waits for another to begin or to end a step.

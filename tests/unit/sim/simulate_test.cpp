@@ -7,6 +7,7 @@
 
 #include "planner/core/error.h"
 #include "planner/program/timeline/fold.h"
+#include "tests/support/measured_cores.h"
 #include "tests/support/meshes.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
@@ -192,6 +193,23 @@ TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMemberAndEndsAtOnce) {
   EXPECT_EQ(second.start, first.start);
   EXPECT_EQ(second.end, first.end);
   EXPECT_EQ(first.end.value, 1'009 * kMicro) << "two ranks: 100 MB at 100 GB/s";
+}
+
+// The second stage has slept until its kernel ended, the first has not.
+TEST(Simulate, ACollectiveBeginsWhenTheLastOfItsMembersIsAwake) {
+  CoreProfile cores = measured_cores();
+  const auto end = [&] {
+    ClassBuilder awake, asleep;
+    awake.collective(CollectiveKind::kAllGather, testing_support::groups::kWorld, 2000);
+    const NodeIndex kernel = asleep.stream(Lane::kCompute, 1000);  // 1 us
+    const NodeIndex gather = asleep.collective(
+        CollectiveKind::kAllGather, testing_support::groups::kWorld, 2000, {after(kernel)});
+    asleep.add_edge(kernel, after(gather, 0, 1));
+    return run(make_job({awake, asleep}), machine_of_cores(cores)).first_step.value;
+  };
+  const double without = end();
+  cores.wake = {5e-6};
+  EXPECT_NEAR(end(), without + 5e-6, 1e-12);
 }
 
 TEST(Simulate, WhoeverIsReadyFirstWaitsForItsPeer) {

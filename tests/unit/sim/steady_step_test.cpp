@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "sim/simulate.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
 
@@ -61,6 +64,34 @@ TEST(SteadyStep, StepsNextToTheLastAreSimulated) {
   const SimResult known = run(job, 3, 3, true);
   EXPECT_EQ(known.skipped_ops, 0) << "in the last one no lane runs ahead any more";
   expect_same(known, run(job, 3, 3, false));
+}
+
+// Two stages that meet at the end of each step; in their loops the second is slower by 100 ps in
+// 10 us, which no two windows of iterations show alike.
+Job drifting_steps() {
+  std::vector<ClassBuilder> stages(2);
+  for (const int s : {0, 1}) {
+    ClassBuilder& stage = stages[static_cast<std::size_t>(s)];
+    NodeIndex kernel = 0;
+    stage.repeat(400, [&] { kernel = stage.stream(Lane::kCompute, 10 * kMicro + 100 * s); });
+    const NodeIndex meeting =
+        stage.collective(CollectiveKind::kAllReduce, testing_support::groups::kWorld, 100'000,
+                         {{.node = kernel, .level = 0}});
+    stage.add_edge(kernel, {.node = meeting, .level = 0, .delta = 1});
+  }
+  return make_job(stages);
+}
+
+TEST(SteadyStep, AStepThatIsKnownSpreadsAsMuchAsTheOneBefore) {
+  SimOptions options;
+  options.tolerance = 1e-4;
+  options.max_steps = 12;
+  const auto spread = [&](int min_steps) {
+    options.min_steps = min_steps;
+    return simulate(drifting_steps(), small_machine(), options).spread.value;
+  };
+  EXPECT_GT(spread(3), 0);
+  EXPECT_NEAR(spread(8), spread(3), 1e-12);
 }
 
 }  // namespace

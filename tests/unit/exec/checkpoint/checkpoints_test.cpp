@@ -2,13 +2,16 @@
 // damaged one does, and what happens when they cannot be written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "exec/checkpoint/folder.h"
 #include "exec/checkpoint/loader.h"
@@ -28,6 +31,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::mini_data;
+using ::testing::UnorderedElementsAre;
 
 class Checkpoints : public testing::StorageFolder {
  protected:
@@ -47,6 +51,13 @@ class Checkpoints : public testing::StorageFolder {
   }
   RunResult train(const RunOptions& options) const { return run(job_, mini_data(), options); }
 
+  // Of all that is in the folder.
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(path()))
+      all.push_back(entry.path().filename().string());
+    return all;
+  }
   // Of a finished checkpoint.
   std::string file(std::int64_t step, const std::string& name) const {
     return path_in(path_in(path(), checkpoint_name(step)), name);
@@ -113,6 +124,35 @@ TEST_F(Checkpoints, OfLaterStepsAreNotAmongThoseKept) {
     std::filesystem::create_directories(path_in(path(), checkpoint_name(step)));
   prune_checkpoints(path(), 3, 2);
   EXPECT_THAT(checkpoint_steps(path()), ElementsAre(2, 3, 9));
+}
+
+// Were it removed under its own name, what is left when the power fails would be taken for whole.
+TEST_F(Checkpoints, OldOnesLoseTheirNameBeforeTheirFiles) {
+  for (const std::int64_t step : {1, 2})
+    std::filesystem::create_directories(path_in(path(), checkpoint_name(step)));
+  const int events = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  ASSERT_GE(inotify_add_watch(events, path().c_str(), IN_MOVED_FROM | IN_DELETE), 0);
+  prune_checkpoints(path(), 2, 1);
+  alignas(inotify_event) char buffer[4096];
+  const ssize_t bytes = ::read(events, buffer, sizeof buffer);
+  ::close(events);
+  ASSERT_GT(bytes, 0);
+  const auto& first = *reinterpret_cast<const inotify_event*>(buffer);
+  EXPECT_EQ(first.mask & IN_MOVED_FROM, IN_MOVED_FROM);
+  EXPECT_EQ(std::string(first.name), checkpoint_name(1));
+}
+
+// What does not fit beside the states is written from where they are.
+TEST_F(Checkpoints, WithoutMemoryForCopiesHaveTheSameBits) {
+  RunOptions options = saving(3, 2);
+  options.save.most_staging = {0};
+  const RunResult saved = train(options);
+  EXPECT_FALSE(saved.saves->aside);
+  EXPECT_EQ(saved.saves->staging, Bytes{0});
+  const RunResult result = train(resuming(4));
+  EXPECT_EQ(result.begin.step, 3);
+  expect_same_states(result, expected_);
+  EXPECT_THAT(lines_, IsEmpty());
 }
 
 TEST_F(Checkpoints, GoOnWithTheNewestAndEndWithTheSameBits) {
@@ -290,10 +330,7 @@ TEST_F(Checkpoints, WhatAKilledRunLeftHalfDoneIsRemoved) {
   write_durably(partial_folder((std::filesystem::create_directory(path()), path()), 3), "x", "y");
   EXPECT_THAT(checkpoint_steps(path()), IsEmpty());
   train(saving(1, 0));
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(path()))
-    names.push_back(entry.path().filename().string());
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre(".lock", "step-000001"));
+  EXPECT_THAT(names(), UnorderedElementsAre(".lock", "step-000001"));
 }
 
 TEST_F(Checkpoints, OfTheSameStepTheNewOneStays) {
@@ -302,6 +339,7 @@ TEST_F(Checkpoints, OfTheSameStepTheNewOneStays) {
   RunOptions options = saving(2, 1);
   options.resume.path = path();
   EXPECT_EQ(train(options).begin.step, 1);
+  EXPECT_THAT(names(), UnorderedElementsAre(".lock", "step-000001", "step-000002"));
   lines_.clear();
   EXPECT_EQ(train(resuming(2)).begin.step, 2);
   EXPECT_THAT(lines_, IsEmpty());
@@ -325,6 +363,10 @@ TEST_F(Checkpoints, OfAnotherModelAreRefused) {
   Job wider = testing::mini_job({});
   for (Unit& unit : wider.units) unit.tensors.front().name += ".other";
   EXPECT_THROW(run(wider, mini_data(), options), Error);
+  Job turned = testing::mini_job({});
+  Shape& shape = turned.units.front().tensors.front().shape;
+  std::swap(shape.dims[0], shape.dims[1]);
+  EXPECT_THROW(run(turned, mini_data(), options), Error);
 }
 
 TEST_F(Checkpoints, AGuardedRunIsNotSaved) {

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -123,30 +125,62 @@ TEST(Gate, AWrongProofOrTheGatesOwnOpensNothing) {
   EXPECT_EQ(served.admitted, 0);
 }
 
-// Between the two, everything that is said is written down, and said again later.
+// Stands between a caller and the gate and hands on what they say; both wait for the end of it.
+class Between {
+ public:
+  explicit Between(const Gate& gate) : onward_(connect(gate)), listener_(listen_at(kLoopback, 0)) {
+    caller_ = std::jthread([this] {
+      const Socket socket = connect_to(kLoopback, listener_.own_port(), after(kLong));
+      greet(socket, kKey, kPurpose, {3, 4}, after(kLong));
+    });
+    caught_ = accept(listener_, after(kLong));
+  }
+
+  // The caller's hello and its proof, of which `change` may make another one; then the gate's word.
+  std::string hello, proof;
+  std::string relay(const std::function<void(std::string&)>& change) {
+    hello = hear(caught_.value(), 40);
+    say(onward_, hello);
+    say(*caught_, hear(onward_, 64));
+    proof = hear(caught_.value(), 40);
+    change(proof);
+    say(onward_, proof);
+    std::string word = hear(onward_, 1);
+    say(*caught_, word);
+    caught_.reset();
+    return word;
+  }
+
+ private:
+  Socket onward_, listener_;
+  std::optional<Socket> caught_;
+  std::jthread caller_;
+};
+
+// Everything that is said is written down, and said again later.
 TEST(Gate, WhatWasSaidOnceOpensNothingAgain) {
   Gate gate = make_gate();
   Served served(gate);
-  const Socket listener = listen_at(kLoopback, 0);
-  GateCall call = call_of(gate);
-  call.port = listener.own_port();
-  std::jthread caller([&] { call_gate(call, after(kLong)); });
-  const std::optional<Socket> overheard = accept(listener, after(kLong));
-  ASSERT_TRUE(overheard);
-  const Socket onward = connect(gate);
-  const std::string hello = hear(*overheard, 40);
-  say(onward, hello);
-  say(*overheard, hear(onward, 64));
-  const std::string proof = hear(*overheard, 40);
-  say(onward, proof);
-  say(*overheard, hear(onward, 1));
+  Between between(gate);
+  EXPECT_EQ(between.relay([](std::string&) {}).size(), 1u);
   served.wait_for_one();
   const Socket again = connect(gate);
-  say(again, hello);
+  say(again, between.hello);
   EXPECT_EQ(hear(again, 64).size(), 64u);
-  say(again, proof);
+  say(again, between.proof);
   EXPECT_EQ(hear(again, 1), "");
   EXPECT_EQ(served.admitted, 1);
+}
+
+// The rank and the channel are said in plain bytes ahead of the proof.
+TEST(Gate, WhoTheCallerIsCannotBeChangedOnTheWay) {
+  Gate gate = make_gate();
+  Served served(gate);
+  for (const std::size_t byte : {0, 4}) {
+    Between between(gate);
+    EXPECT_EQ(between.relay([&](std::string& proof) { ++proof[byte]; }), "") << byte;
+  }
+  EXPECT_EQ(served.admitted, 0);
 }
 
 TEST(Gate, SilentOnesDoNotKeepTheOthersOut) {

@@ -111,8 +111,10 @@ TEST_F(JobToken, WhatAKilledRunLeftIsReplaced) {
 TEST_F(JobToken, AFileThatOthersReadOrALinkIsNotTrusted) {
   { const IssuedToken issued(made()); }
   std::ofstream(made().file) << "a token of somebody";
-  fs::permissions(made().file, fs::perms::owner_read | fs::perms::others_read);
-  EXPECT_THAT(error_of([&] { read_token(made()); }), HasSubstr("only this user reads"));
+  for (const fs::perms others : {fs::perms::group_read, fs::perms::others_read}) {
+    fs::permissions(made().file, fs::perms::owner_read | others);
+    EXPECT_THAT(error_of([&] { read_token(made()); }), HasSubstr("only this user reads"));
+  }
   fs::remove(made().file);
   std::ofstream(folder_ / "elsewhere") << "a token of somebody";
   fs::permissions(folder_ / "elsewhere", fs::perms::owner_read | fs::perms::owner_write);

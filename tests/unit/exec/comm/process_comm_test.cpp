@@ -11,9 +11,13 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "exec/comm/instance_name.h"
+#include "exec/comm/lane_flows.h"
 #include "exec/comm/message.h"
 #include "exec/comm/thread_group.h"
 #include "exec/cpu/kernels/half.h"
@@ -279,24 +283,51 @@ TEST(ProcessComm, AStopEndsTheWait) {
 }
 
 TEST(ProcessComm, RefusesPartnersThatDisagree) {
-  const CollectiveCall call{CollectiveKind::kAllReduce, DType::kF64, 8};
-  const Job job = communication_job(2, {call});
-  std::vector<CollectiveCall> others(4, call);
-  others[0].elements = 9;
-  others[1].kind = CollectiveKind::kAllGather;
-  others[2].dtype = DType::kF32;
-  others[3].kind = CollectiveKind::kReduceScatter;
-  for (const CollectiveCall& other : others) {
+  const CollectiveCall sum{CollectiveKind::kAllReduce, DType::kF64, 8};
+  const CollectiveCall broadcast{CollectiveKind::kBroadcast, DType::kF64, 8};
+  std::vector<std::pair<CollectiveCall, CollectiveCall>> cases(4, {sum, sum});
+  cases[0].second.elements = 9;
+  cases[1].second.kind = CollectiveKind::kAllGather;
+  cases[2].second.dtype = DType::kF32;
+  cases[3].second.kind = CollectiveKind::kReduceScatter;
+  cases.emplace_back(broadcast, broadcast).second.root = 1;
+  for (const auto& [call, other] : cases) {
+    const Job job = communication_job(2, {call});
     const Try attempt{job, free_port()};
     const auto errors = on_ranks(2, [&](int rank) {
       StopSignal signal;
       attempt.run(rank, rank == 0 ? call : other, signal, [](Rendezvous&, ProcessComm&) {});
     });
-    const bool is_told = errors[0].find("partners disagree: rank 0 calls all_reduce of 8 f64") !=
-                             std::string::npos ||
+    const std::string of_zero =
+        "partners disagree: rank 0 calls " + std::string(name(call.kind)) + " of 8 f64";
+    const bool is_told = errors[0].find(of_zero) != std::string::npos ||
                          errors[1].find("partners disagree: rank 1 calls") != std::string::npos;
     EXPECT_TRUE(is_told) << errors[0] << " | " << errors[1];
   }
+}
+
+// Both call the same, the second for the first time.
+TEST(ProcessComm, RefusesAPartnerThatIsAnOperationAhead) {
+  const int port = free_port();
+  const Socket listener = listen_at(kLoopback, 0);
+  const auto errors = on_ranks(2, [&](int rank) {
+    Rendezvous rendezvous(options_of(rank, 2, port));
+    StopSignal signal;
+    std::optional<Socket> socket;
+    if (rank == 0) {
+      socket = accept(listener, after(kDeadline));
+    } else {
+      socket = connect_to(kLoopback, listener.own_port(), after(kDeadline));
+    }
+    Link link{1 - rank, std::move(socket.value()), 1 - rank};
+    Link* const partners[] = {&link};
+    LaneFlows flows({rank, &rendezvous, &signal, kDeadline,
+                     [](NodeIndex, std::int64_t) { return std::string("a sum"); }},
+                    1);
+    flows.begin({.kind = CollectiveKind::kAllReduce, .elements = 8}, partners);
+    flows.move();
+  });
+  EXPECT_THAT(errors, ::testing::Contains(HasSubstr("is out of step (in a sum)")));
 }
 
 TEST(ProcessComm, APartnerThatAbortsIsNamedWithItsReasonByAll) {

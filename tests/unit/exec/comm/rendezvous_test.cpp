@@ -7,8 +7,11 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 
+#include "exec/comm/message.h"
 #include "exec/comm/rendezvous_hub.h"
 #include "tests/unit/exec/comm/process_support.h"
 
@@ -362,6 +365,41 @@ TEST(Messages, TextsAreJoinedAndSplit) {
   EXPECT_EQ(split(""), std::vector<std::string>{});
   EXPECT_EQ(split("abc"), std::vector<std::string>{});
   EXPECT_EQ(split(join(parts) + "x"), std::vector<std::string>{});
+  const std::string longer = join({"three"}).substr(0, 8 + 4);  // a letter is missing
+  EXPECT_EQ(split(join(parts) + longer), std::vector<std::string>{});
+}
+
+// The begin of a message, as a process of the job could only say it by mistake: of this many bytes.
+std::string begin_of_message(std::uint64_t bytes) {
+  struct {
+    std::uint32_t magic = 0x7a706c6e, kind = 0;
+    std::int64_t number = 0;
+    std::uint64_t size;
+  } frame{.size = bytes};
+  return {reinterpret_cast<const char*>(&frame), sizeof frame};
+}
+
+TEST(Messages, OfMoreBytesThanAnyHasAreNotWaitedFor) {
+  for (const bool is_too_large : {false, true}) {
+    const Socket listener = listen_at(kLoopback, 0);
+    const Socket sender = connect_to(kLoopback, listener.own_port(), after(Seconds{20}));
+    std::optional<Socket> receiver = accept(listener, after(Seconds{20}));
+    ASSERT_TRUE(receiver);
+    const std::string text = begin_of_message((std::uint64_t{1} << 30) + (is_too_large ? 1 : 0));
+    ASSERT_EQ(sender.send(reinterpret_cast<const std::byte*>(text.data()), text.size()).bytes,
+              text.size());
+    MessageStream stream(std::move(*receiver));
+    for (int i = 0; i < 50 && !stream.is_closed(); ++i, pause(2)) EXPECT_FALSE(stream.receive());
+    EXPECT_EQ(stream.is_closed(), is_too_large);
+  }
+}
+
+TEST(Rendezvous, ListensWhereAllReachItAtOneAddress) {
+  EXPECT_EQ(common_address({"10.0.0.1", "10.0.0.1"}), "10.0.0.1");
+  EXPECT_EQ(common_address({"10.0.0.1", "10.1.0.1"}), "") << "at all that it has";
+  EXPECT_EQ(common_address({"10.1.0.1", "10.0.0.1", "10.0.0.1"}), "");
+  EXPECT_EQ(common_address({kLoopback}), "") << "which other hosts do not reach";
+  EXPECT_EQ(common_address({}), "");
 }
 
 }  // namespace

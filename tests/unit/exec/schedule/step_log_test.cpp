@@ -66,6 +66,16 @@ TEST_F(StepLogs, ExposedIsWhatNoComputeLaneRanAMeanOverRanks) {
   EXPECT_NEAR(log_.results()[0].exposed->value, 0.06, 1e-9);
 }
 
+// Its gradients have overflowed, which the loss scale is for; an update with them is the end.
+TEST_F(StepLogs, OnlyAStepThatIsSkippedMayHaveNoNorm) {
+  services_.report_of(0).gradient_norm = INFINITY;
+  services_.report_of(0).skipped = true;
+  end(0, 5, milliseconds(1), milliseconds(1));
+  EXPECT_EQ(told_.size(), 1);
+  services_.report_of(1).gradient_norm = INFINITY;
+  EXPECT_THROW(end(1, 5, milliseconds(2), milliseconds(2)), Error);
+}
+
 TEST_F(StepLogs, AValidationThatIsNoNumberEndsTheRun) {
   end(0, 5, milliseconds(1), milliseconds(1));
   end(1, 5, milliseconds(2), milliseconds(2));

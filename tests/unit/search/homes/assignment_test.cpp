@@ -84,6 +84,38 @@ TEST(AssignHomes, EqualsBruteForceOnChainsOfUpToEightTensors) {
   EXPECT_GT(found, 150);
 }
 
+// What is best in some room is best in no more of it than it takes, which it fills to the last
+// byte.
+TEST(AssignHomes, FillMemoriesToTheLastByte) {
+  RandomChains chains;
+  for (int i = 0; i < 200; ++i) {
+    TensorChain chain = chains.next(1 + static_cast<std::size_t>(i) % 8);
+    const auto best = assign_homes(chain);
+    if (!best) continue;
+    chain.room.assign(chain.room.size(), 0);
+    for (std::size_t t = 0; t < chain.tensors.size(); ++t)
+      for (std::size_t m = 0; m < chain.room.size(); ++m)
+        chain.room[m] += chain.tensors[t][best->option[t]].bytes[m];
+    const auto again = assign_homes(chain);
+    ASSERT_TRUE(again) << i;
+    EXPECT_NEAR(again->seconds, best->seconds, kClose * best->seconds) << i;
+  }
+}
+
+// A search that was cut short proves no more than the dual does.
+TEST(AssignHomes, OfFewNodesTheBoundIsBelowTheBest) {
+  RandomChains chains;
+  int worse = 0;
+  for (int i = 0; i < 200; ++i) {
+    const TensorChain chain = chains.next(8);
+    const auto best = assign_homes(chain), found = assign_homes(chain, {.most_nodes = 1});
+    if (!found) continue;
+    EXPECT_LE(found->bound, best->seconds * (1 + kClose)) << i;
+    if (found->seconds > best->seconds * (1 + kClose)) ++worse;
+  }
+  EXPECT_GT(worse, 0);
+}
+
 TEST(AssignHomes, WithoutLinksRecomputesWhatFreesMostBytesASecond) {
   TensorChain chain{.phases = 1, .resources = 1, .room = {10}, .base = {100}, .tensors = {}};
   for (const double seconds : {1.0, 2.0, 4.0})

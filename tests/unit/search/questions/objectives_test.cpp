@@ -219,6 +219,33 @@ TEST(MostHeadroom, IsThatOfBruteForce) {
   }
 }
 
+// By its bound any plan may be fast enough; simulated, those that take least memory are not.
+TEST(MostHeadroom, NoPlanThatTurnsOutSlowerThanAllowedIsGiven) {
+  const ModelConfig model = load_model("tiny-gpt");
+  const Cluster cluster = load_cluster("workstation");
+  const Pins pins = small_space(
+      pinned({{"/batch/global_batch", "8"}, {"/parallel/tp", "1"}, {"/parallel/pp", "1"}}));
+  const auto gpu = [](const Plan& plan) { return Bytes{300 - 100 * plan.zero_stage}; };
+  Evaluator evaluator;
+  evaluator.estimate = [](const Plan&) { return Estimate{{1}, {}}; };
+  evaluator.fit = [&](const Plan& plan) {
+    return Fit{.bound = {1},
+               .infeasible = {},
+               .gpu = gpu(plan),
+               .slack = plan.slack,
+               .prefetch = plan.prefetch,
+               .gather = plan.gather};
+  };
+  evaluator.simulate = [](const Plan& plan) { return Seconds{plan.zero_stage < 2 ? 10.0 : 12.0}; };
+  const Plan plain = enumerate(model, cluster, pins).front();
+  const MostHeadroom found =
+      most_headroom(model, cluster, pins, evaluator,
+                    {{plain, evaluator.simulate(plain), gpu(plain)}}, 0.1, {.exhaustive = true});
+  EXPECT_EQ(found.best.plan.zero_stage, 1);
+  EXPECT_EQ(found.best.gpu, Bytes{200});
+  EXPECT_EQ(found.best.step.value, 10.0);
+}
+
 TEST(MostHeadroom, WithoutSimulationsItSaysWhatIsOpen) {
   const ModelConfig model = load_model("tiny-gpt");
   const Cluster cluster = load_cluster("workstation");
