@@ -64,10 +64,13 @@ void IoEngine::write(const OpenFile& file, Bytes offset, Bytes bytes, const std:
   run(transfer);
 }
 
+// Sums are computed of a block that was just read once the next one is on its way.
 void IoEngine::run(Transfer& transfer) {
-  while (transfer.has_more() || transfer.in_flight > 0) {
+  fill_queue(transfer);
+  while (transfer.in_flight > 0) {
+    const Moved moved = finish(transfer, wait());
     fill_queue(transfer);
-    finish(transfer, wait());
+    check(transfer, moved);
   }
   if (!transfer.failure.empty()) throw Error(ExitCode::kDevice, transfer.failure);
 }
@@ -85,13 +88,13 @@ void IoEngine::fill_queue(Transfer& t) {
                .offset = t.offset + t.next,
                .bytes = bytes,
                .data = is_tail ? bounce_->bytes.data() : t.data + t.next}};
-    const Block& block = flight.block;
-    BlockSums* const sums = t.file.sums();
-    if (sums != nullptr && t.kind == IoKind::kWrite)
-      sums->keep(Bytes{block.offset}, {block.data, static_cast<std::size_t>(bytes)});
     t.next += bytes;
     ++t.in_flight;
     submit(flight);
+    BlockSums* const sums = t.file.sums();
+    if (sums == nullptr || t.kind != IoKind::kWrite) continue;
+    const Block& block = flight.block;  // the system only reads of it meanwhile
+    sums->keep(Bytes{block.offset}, {block.data, static_cast<std::size_t>(bytes)});
   }
 }
 
@@ -116,30 +119,34 @@ BlockResult IoEngine::wait() {
 }
 
 // Asks again for what is left of a block, from its last whole unit on.
-void IoEngine::finish(Transfer& t, const BlockResult& done) {
+IoEngine::Moved IoEngine::finish(Transfer& t, const BlockResult& done) {
   Flight& flight = flights_[static_cast<std::size_t>(done.slot)];
   Block& block = flight.block;
   const bool is_interrupted = done.result == -EINTR || done.result == -EAGAIN;
-  const std::int64_t moved = std::max<std::int64_t>(done.result, 0) / kUnit * kUnit;
-  flight.idle = moved == 0 ? flight.idle + 1 : 0;
-  check(t, block.offset, block.data, moved);
-  block.offset += moved;
-  block.bytes -= moved;
-  block.data += moved;
+  const std::int64_t bytes = std::max<std::int64_t>(done.result, 0) / kUnit * kUnit;
+  const Moved moved{Bytes{block.offset}, {block.data, static_cast<std::size_t>(bytes)}};
+  flight.idle = bytes == 0 ? flight.idle + 1 : 0;
+  block.offset += bytes;
+  block.bytes -= bytes;
+  block.data += bytes;
   const bool is_lost = (done.result < 0 && !is_interrupted) || flight.idle >= kMostIdle;
-  if (block.bytes > 0 && t.failure.empty() && !is_lost) return submit(flight);
+  if (block.bytes > 0 && t.failure.empty() && !is_lost) {
+    submit(flight);
+    return moved;
+  }
   if (is_lost && t.failure.empty()) {
     t.failure = fmt::format("{}: cannot {} {} bytes at byte {}: {}", t.file.path(), word(t.kind),
                             block.bytes, block.offset, reason_of(done.result, t.file));
   }
   free_.push_back(done.slot);
   --t.in_flight;
+  return moved;
 }
 
-void IoEngine::check(Transfer& t, std::int64_t offset, const std::byte* data, std::int64_t bytes) {
+void IoEngine::check(Transfer& t, const Moved& moved) {
   const BlockSums* const sums = t.file.sums();
   if (sums == nullptr || t.kind != IoKind::kRead || !t.failure.empty()) return;
-  const auto changed = sums->first_changed(Bytes{offset}, {data, static_cast<std::size_t>(bytes)});
+  const auto changed = sums->first_changed(moved.offset, moved.data);
   if (changed)
     t.failure = fmt::format("{}: the {} bytes at byte {} are not those that were written there",
                             t.file.path(), kUnit, changed->value);

@@ -1,5 +1,6 @@
-// Moves bytes between page-aligned memory and a file. A transfer is cut into blocks of 1 MiB
-// of which up to 32 are in flight; what the system moves only in part is asked for again. The file
+// Moves bytes between page-aligned memory and a file. A transfer is cut into blocks of 1 MiB of
+// which up to 32 are in flight with io_uring, 4 with pread and pwrite; meanwhile the sums of others
+// are computed (block_sums.h). What the system moves only in part is asked for again. The file
 // is read and written in whole kIoAlignment units: a last, broken one goes through a block of the
 // engine's own, so no byte of memory beyond the transfer is touched; in the file it is filled up
 // with zeros.
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,15 +50,18 @@ class IoEngine {
     Block block;
     int idle = 0;
   };
+  // What one request moved.
+  struct Moved {
+    Bytes offset;  // in the file
+    std::span<const std::byte> data;
+  };
 
   void run(Transfer& transfer);
   void fill_queue(Transfer& transfer);
   void submit(Flight& flight);
   BlockResult wait();
-  void finish(Transfer& transfer, const BlockResult& done);
-  // Of bytes that were just read.
-  static void check(Transfer& transfer, std::int64_t offset, const std::byte* data,
-                    std::int64_t bytes);
+  Moved finish(Transfer& transfer, const BlockResult& done);
+  static void check(Transfer& transfer, const Moved& moved);
 
   std::unique_ptr<BlockQueue> queue_;
   std::string reason_;

@@ -40,21 +40,25 @@ class UringQueue : public BlockQueue {
       io_uring_prep_write(entry, block.descriptor, block.data, bytes, offset);
     }
     io_uring_sqe_set_data64(entry, static_cast<__u64>(block.slot));
+    expect_submitted(io_uring_submit(&ring_));
   }
 
   BlockResult wait() override {
     io_uring_cqe* entry = nullptr;
-    while (io_uring_peek_cqe(&ring_, &entry) != 0) {
-      const int result = io_uring_submit_and_wait(&ring_, 1);
-      if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY)
-        throw Error(ExitCode::kDevice, std::string("io_uring: ") + strerror(-result));
-    }
+    while (io_uring_peek_cqe(&ring_, &entry) != 0)
+      expect_submitted(io_uring_submit_and_wait(&ring_, 1));
     const BlockResult done{static_cast<int>(io_uring_cqe_get_data64(entry)), entry->res};
     io_uring_cqe_seen(&ring_, entry);
     return done;
   }
 
  private:
+  // What the system was too busy to take is handed over by the next call.
+  static void expect_submitted(int result) {
+    if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY)
+      throw Error(ExitCode::kDevice, std::string("io_uring: ") + strerror(-result));
+  }
+
   int depth_;
   bool is_open_ = false;
   io_uring ring_{};

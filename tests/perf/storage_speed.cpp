@@ -1,7 +1,7 @@
 // Streams to and from the NVMe tier against fio and a plain loop on the same disk, in one run.
 // Prints a line of JSON for each direction; asserts nothing. 0 stands for a fio that is not there.
 //
-//   perf_storage_speed DIRECTORY [RUNS]
+//   perf_storage_speed DIRECTORY [RUNS [auto|uring|posix]]
 //
 // Goal: at least 85 % of the better of
 //   fio         the same block (1 MiB) and depth (32), O_DIRECT; left out where it is not installed
@@ -116,8 +116,8 @@ class Opponent {
   bool has_fio_;
 };
 
-void run(const std::string& directory, int runs) {
-  const StorageOptions options{.directory = directory};
+void run(const std::string& directory, int runs, IoMethod method) {
+  const StorageOptions options{.directory = directory, .method = method};
   const SlabFile file(options, 0, Bytes{kFile});
   const Slab memory(Bytes{kCopy});
   fill_randomly(memory);
@@ -149,8 +149,12 @@ void run(const std::string& directory, int runs) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    fmt::print(stderr, "usage: perf_storage_speed DIRECTORY [RUNS]\n");
+    fmt::print(stderr, "usage: perf_storage_speed DIRECTORY [RUNS [auto|uring|posix]]\n");
     return 2;
   }
-  zplan::exec::run(argv[1], argc > 2 ? std::atoi(argv[2]) : 5);
+  using zplan::exec::IoMethod;
+  IoMethod method = IoMethod::kAuto;
+  for (const IoMethod each : {IoMethod::kUring, IoMethod::kPosix})
+    if (argc > 3 && argv[3] == name(each)) method = each;
+  zplan::exec::run(argv[1], argc > 2 ? std::atoi(argv[2]) : 5, method);
 }
