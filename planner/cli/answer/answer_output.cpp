@@ -136,6 +136,8 @@ Sheet fastest_sheet(const Answer& answer) {
 
 // What the search has shown of the space, by this cost model: of the fastest plan found.
 std::string gap_words(const SearchStats& stats, std::string_view than) {
+  if (stats.gap <= 0)
+    return fmt::format("proven by this cost model: no plan of the space takes less time{}", than);
   const std::string gap = percent_at_most(stats.gap);
   return stats.gap <= kProvenGap
              ? fmt::format(
