@@ -76,6 +76,13 @@ void destroy_a_busy_stream(StandIn&) {
   held.open();
 }
 
+void begin_streams_from_two_threads(StandIn&) {
+  void *from = device(64), *to = device(64);
+  const cudaStream_t first = make_stream(), second = make_stream();
+  copy(to, from, 64, first);
+  std::thread([&] { copy(from, to, 64, second); }).join();
+}
+
 void copy_on_two_streams(StandIn&) {
   void *from = device(64), *to = device(64);
   copy(to, from, 64, make_stream());
@@ -210,6 +217,8 @@ const Misuse kOfStreams[] = {
        gpu.forbid_allocations(true);
        cudaFree(memory);
      }},
+    {"FirstWorkFromTwoThreads", "is first used by another thread than the streams before it",
+     begin_streams_from_two_threads},
     {"LostMemory", "left over: an allocation of 64 bytes", [](StandIn&) { device(64); }},
     {"LostStream", "left over: 1 of streams", [](StandIn&) { make_stream(); }},
     {"LostEvent", "left over: 1 of events", [](StandIn&) { make_event(); }},

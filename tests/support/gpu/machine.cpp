@@ -102,6 +102,15 @@ Stream* Machine::stream_of(cudaStream_t handle, const std::string& user) {
   return &*found;
 }
 
+void Machine::check_first_use(Stream& stream) {
+  if (stream.is_used) return;
+  stream.is_used = true;
+  Device& device = *stream.device;
+  if (!device.first_user) device.first_user = std::this_thread::get_id();
+  if (*device.first_user != std::this_thread::get_id())
+    find(stream.agent.name + " is first used by another thread than the streams before it");
+}
+
 cudaError_t Machine::submit(Stream& stream, Work work, std::vector<MomentPtr> after,
                             MomentPtr done) {
   for (const Access& access : work.accesses)
@@ -114,6 +123,7 @@ cudaError_t Machine::submit(Stream& stream, Work work, std::vector<MomentPtr> af
     stream.capture->last = {graph.nodes.size() - 1};
     return cudaSuccess;
   }
+  check_first_use(stream);
   if (done == nullptr) done = std::make_shared<Moment>();
   for (const Access& access : work.accesses) ++allocation_of(access.begin)->unfinished;
   stream.last = done;

@@ -121,7 +121,7 @@ struct Stream {
   Agent agent;
   Worker* worker = nullptr;
   int priority = 0;
-  bool is_live = true;
+  bool is_live = true, is_used = false;
   std::int64_t unfinished = 0;
   MomentPtr last;
   std::optional<Capture> capture;
@@ -153,8 +153,9 @@ struct Device {
   int streams = 0;
   std::vector<std::unique_ptr<Worker>> queues;
   Stream* null_stream = nullptr;
-  int captures = 0;          // under way
-  int tasks_to_failure = 0;  // 0: none is to come
+  std::optional<std::thread::id> first_user;  // of its streams
+  int captures = 0;                           // under way
+  int tasks_to_failure = 0;                   // 0: none is to come
   cudaError_t failure = cudaSuccess;
   // Of NCCL: operations that run, and the order of launches.
   int collectives = 0, transfers = 0;
@@ -172,6 +173,9 @@ class Machine {
 
   // ---- all with the lock held
   void find(std::string finding);
+  // Streams may stay that never run where several threads are the first to use them
+  // (exec/cuda/first_work.h).
+  void check_first_use(Stream& stream);
   Device& current_device();
   Stream* stream_of(cudaStream_t handle, const std::string& user);
   Stream& make_stream(Device& device, int priority);
