@@ -90,7 +90,12 @@ void Optimizer::begin_update(std::int32_t micro_batches) {
 void Optimizer::begin_step() {
   take_scalars(Phase::kBegin, {s_.plan.updates_late() ? 1 : 0});
   choice_bias_.begin_step();
-  if (is_beside_backward()) norm(Phase::kBegin);
+  if (is_beside_backward()) {
+    norm(Phase::kBegin);
+    s_.for_each_unit_outside_layers([&](UnitIndex u, Ordinal ordinal) {
+      if (is_apart(u)) brought_[u] = bring_states(u, ordinal);
+    });
+  }
   if (!delayed_) return;
   s_.for_each_unit(
       [&](UnitIndex u, Ordinal ordinal) {
@@ -107,6 +112,9 @@ void Optimizer::emit() {
   const auto finish = [&](UnitIndex u, Ordinal ordinal) { finish_unit(u, ordinal); };
   s_.for_each_unit_outside_layers(finish);
   if (!is_beside_backward()) s_.for_each_layer_unit(finish, all_states());
+  s_.for_each_unit_outside_layers([&](UnitIndex u, Ordinal ordinal) {
+    if (is_apart(u)) send_states(u, brought_.at(u), ordinal);
+  });
   if (!s_.plan.overlap.parameters && gathers()) gather_apart();
 }
 
@@ -285,7 +293,8 @@ void Optimizer::update_unit(UnitIndex unit, Ordinal ordinal) {
   if (is_beside_backward() && states_.has(OptimizerStates::kMainGradient))
     take_main_gradient(unit, ordinal);
   const View gradient = gradient_near(unit, ordinal);
-  const States states = bring_states(unit, ordinal);
+  const auto ahead = brought_.find(unit);
+  const States states = ahead == brought_.end() ? bring_states(unit, ordinal) : ahead->second;
   const View home = parameters_.piece(unit);
   const Ring staged = update_ring("updated.parameter", home.dtype, unit);
   const View target =
@@ -294,7 +303,11 @@ void Optimizer::update_unit(UnitIndex unit, Ordinal ordinal) {
           : transfers_.bring(Phase::kUpdate, part, home, near(unit), staged, ordinal);
   update_with(unit, states, gradient, target, ordinal);
   transfers_.send(Phase::kUpdate, part, target, home, staged, ordinal);
-  send_states(unit, states, ordinal);
+  if (is_apart(unit)) {
+    brought_[unit] = states;
+  } else {
+    send_states(unit, states, ordinal);
+  }
 }
 
 // Flat element of the unit that the rank's shard begins with.

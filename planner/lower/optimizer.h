@@ -10,8 +10,9 @@
 //   States off the GPU: gradients are brought to the host, the CPU updates, new parameters are sent
 //   home, unit by unit (tile by tile) through rings, so that one is copied back while the next is
 //   updated [Ren21 sec 4]. States on NVMe stream through the host: one piece is read and one
-//   written while a third is updated [Rajbhandari21 sec 5.1.1]. A delayed update runs at the begin
-//   of the step instead (delayed_update.h).
+//   written while a third is updated [Rajbhandari21 sec 5.1.1]. What is outside the layers is read
+//   before them and written after them, so that both happen beside forward. A delayed update runs
+//   at the begin of the step instead (delayed_update.h).
 //   States in two homes (state_homes.h): each layer is updated where its optimizer states live, the
 //   near ones first. Where gradients have two, the sum of the norm follows them from the GPU to the
 //   host and back, so that the squares add up in the same order.
@@ -23,6 +24,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "planner/lower/choice_bias.h"
@@ -78,6 +80,10 @@ class Optimizer {
   void finish_unit(UnitIndex unit, Ordinal ordinal);
   void update_unit(UnitIndex unit, Ordinal ordinal);
   View gradient_near(UnitIndex unit, Ordinal ordinal);
+  // Whether its states may be read ahead of the layers and written after them.
+  bool is_apart(UnitIndex unit) const {
+    return states_.is_apart(unit) && !delayed_ && !s_.updates_each;
+  }
   States bring_states(UnitIndex unit, Ordinal ordinal);
   void send_states(UnitIndex unit, const States& states, Ordinal ordinal);
   Attribute first_of_shard(UnitIndex unit) const;
@@ -99,10 +105,11 @@ class Optimizer {
   OptimizerStates states_;
   ChoiceBias choice_bias_;
   std::optional<DelayedUpdate> delayed_;
-  View host_scalars_, scalars_;  // [10] f64
-  View sum_, host_sum_;          // [1] f64
-  View clip_, host_clip_;        // [2] f64
-  View loss_scale_;              // [3] f64
+  std::map<UnitIndex, States> brought_;  // of units apart, until they are written
+  View host_scalars_, scalars_;          // [10] f64
+  View sum_, host_sum_;                  // [1] f64
+  View clip_, host_clip_;                // [2] f64
+  View loss_scale_;                      // [3] f64
 };
 
 }  // namespace zplan

@@ -129,17 +129,21 @@ StateHome OptimizerStates::home(UnitIndex unit, State state) const {
                                    .every = buffers_.every(state)});
 }
 
-// Units that keep a state in the same type share a ring.
+// Units that keep a state in the same type share a ring. What is outside the layers has one of its
+// own where the optimizer is on NVMe: those that come next need not wait until it is written.
 Ring OptimizerStates::ring(UnitIndex unit, State state) const {
   const DType dtype = buffers_.dtype(s_.layout.rule[unit], state);
-  std::int64_t largest = 0;
-  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
-    if (has(u, state) && buffers_.dtype(s_.layout.rule[u], state) == dtype)
+  const bool own = has_own_ring(unit);
+  std::int64_t largest = kept(unit, state);
+  for (UnitIndex u = 0; u < s_.layout.units.size() && !own; ++u)
+    if (has(u, state) && !has_own_ring(u) && buffers_.dtype(s_.layout.rule[u], state) == dtype)
       largest = std::max(largest, kept(u, state));
+  const Unit& info = s_.layout.units[unit];
   const Names& names = kNames[state];
-  return {.name = std::string("staged.") + names.name + (dtype == DType::kU8 ? ".codes" : ""),
+  return {.name = std::string("staged.") + (own ? info.name + "." : "") + names.name +
+                  (dtype == DType::kU8 ? ".codes" : ""),
           .slot_size = size_of(dtype) * largest,
-          .slots = kStateSlots,
+          .slots = own ? std::min(kStateSlots, info.tiles) : kStateSlots,
           .read = names.read,
           .write = names.write,
           .upload = names.read,

@@ -68,6 +68,11 @@ class OptimizerStates {
   StateHome home(UnitIndex unit, State state) const;
   // For pieces on their way from the state's home to where it is updated, and back.
   Ring ring(UnitIndex unit, State state) const;
+  // Whether a unit on its way to and from NVMe shares its memory with no other unit, nor with a
+  // part of itself.
+  bool is_apart(UnitIndex unit) const {
+    return has_own_ring(unit) && s_.layout.units[unit].tiles == 1;
+  }
   // Elements of a unit that this rank updates.
   std::int64_t elements(UnitIndex unit) const;
 
@@ -75,6 +80,9 @@ class OptimizerStates {
   // Elements of the state that are updated with those of the unit.
   std::int64_t kept(UnitIndex unit, State state) const;
   bool sharded() const { return s_.plan.zero_stage >= 1; }
+  bool has_own_ring(UnitIndex unit) const {
+    return !s_.layout.units[unit].per_layer && s_.plan.placement.optimizer == Tier::kNvme;
+  }
 
   Stage& s_;
   const OptimizerBuffers buffers_;

@@ -9,6 +9,8 @@ WHAT (default all of it):
                  the two run alternately, ROUNDS (default 3) times each. A figure is the median over
                  the rounds of the median step, the first step left out.
   bf16           the same of 256 tokens with bf16 parameters, against PyTorch's autocast.
+  nvme           the plan of 256 tokens with its optimizer states on NVMe, in the folder --directory,
+                 against the same with all of them in memory; updated after backward, and beside it.
   adamw, collective, storage  the programs beside this one (cmake --build build/tests --target
                  perf): AdamW against a four-array stream, collectives against the copy bound, the
                  NVMe tier against fio and a plain loop on the disk of --directory.
@@ -42,6 +44,14 @@ CASES = {
     "bf16": ("256", "cpu.bf16", "dgx-h100", 1.0, 5),
 }
 
+# When states on NVMe are updated: choices of both plans, and of the one on NVMe. The goal is a step
+# within 1.2 times that in memory.
+ON_NVME = {
+    "after": ([], ["--no-optimizer-overlap"]),
+    "beside": (["--no-clip"], ["--optimizer-overlap"]),
+}
+NVME_GOAL = 0.833
+
 
 def output_of(command):
     environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS)}
@@ -60,10 +70,10 @@ def plan_command(what, path):
     ]
 
 
-def our_step(program, plan, steps):
+def our_step(program, plan, steps, *more):
     ran = json.loads(
         output_of([program, "run", plan, "--ignore-capacity", "--steps", str(steps),
-                   "--threads-per-rank", str(THREADS), "--json"])
+                   "--threads-per-rank", str(THREADS), "--json", *more])
     )
     return ran["measured_step_s"], ran["fingerprint"]
 
@@ -96,6 +106,33 @@ def measure_steps(options, what, folder):
     }
 
 
+def measure_offload(options, when, folder):
+    steps = CASES["256"][-1]
+    in_memory, on_nvme = pathlib.Path(folder) / "memory.json", pathlib.Path(folder) / "nvme.json"
+    both, only_nvme = ON_NVME[when]
+    home = ["--optimizer", "nvme", "--optimizer-near", "0"]
+    plain = [*plan_command("256", in_memory), *both]
+    offloaded = [*plan_command("256", on_nvme), *both, *only_nvme, *home]
+    output_of([options.program, *plain])
+    output_of([options.program, *offloaded])
+    memory, nvme = [], []
+    for _ in range(options.rounds):
+        memory.append(our_step(options.program, in_memory, steps)[0])
+        seconds, fingerprint = our_step(
+            options.program, on_nvme, steps, "--nvme-dir", options.directory
+        )
+        nvme.append(seconds)
+    return {
+        "what": f"gpt2-124m, sequence 256, updated {when} backward, optimizer on NVMe",
+        "command": "./zplan " + " ".join(offloaded).replace(str(on_nvme), "plan.json"),
+        "fingerprint": fingerprint,
+        "memory_step_s": [round(s, 4) for s in memory],
+        "nvme_step_s": [round(s, 4) for s in nvme],
+        "ratio": round(statistics.median(memory) / statistics.median(nvme), 3),
+        "goal": NVME_GOAL,
+    }
+
+
 def measure_program(options, name, *words):
     program = pathlib.Path(options.programs) / f"perf_{name}_speed"
     return [json.loads(line) for line in output_of([program, *words]).splitlines()]
@@ -104,6 +141,8 @@ def measure_program(options, name, *words):
 def measure(options, what, folder):
     if what in CASES:
         return [measure_steps(options, what, folder)]
+    if what == "nvme":
+        return [measure_offload(options, when, folder) for when in ON_NVME]
     words = {"adamw": [str(THREADS)], "collective": [], "storage": [options.directory]}
     return measure_program(options, what, *words[what])
 
@@ -130,7 +169,7 @@ def with_earlier(entries):
 
 
 def main():
-    everything = [*CASES, "adamw", "collective", "storage"]
+    everything = [*CASES, "nvme", "adamw", "collective", "storage"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")

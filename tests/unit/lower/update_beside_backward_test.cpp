@@ -81,11 +81,16 @@ Updates updates_of(const Plan& plan) {
 struct Case {
   Tier optimizer;
   int stage, micro_steps;
+  int sequences = 4;
 };
 
+// Where states are on NVMe it takes a batch whose steps are longer than the drive needs.
 TEST(UpdateBesideBackward, BeginsBeforeTheEndOfBackwardWithTheSameOperations) {
-  for (const Case& c : {Case{Tier::kCpu, 0, 1}, Case{Tier::kCpu, 2, 2}, Case{Tier::kNvme, 3, 1}}) {
-    const Plan plan = plan_of(c.optimizer, c.stage, c.micro_steps);
+  for (const Case& c :
+       {Case{Tier::kCpu, 0, 1}, Case{Tier::kCpu, 2, 2}, Case{Tier::kNvme, 3, 1, 64}}) {
+    Plan plan = plan_of(c.optimizer, c.stage, c.micro_steps);
+    plan.batch.global_batch = c.sequences;
+    plan.batch.micro_batch = c.sequences / c.micro_steps;
     const Updates after = updates_of(plan), early = updates_of(beside(plan));
     EXPECT_EQ(after.early, 0);
     EXPECT_EQ(early.all, after.all);
