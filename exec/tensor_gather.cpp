@@ -10,8 +10,10 @@
 namespace zplan::exec {
 namespace {
 
+constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;  // [assumed] that all send at once
+
 // From the first value that is not zero to the last one, behind the place of the first.
-std::string message_of(const std::vector<double>& values) {
+std::string message_of(std::span<const double> values) {
   const auto counts = [](double value) { return value != 0; };
   const auto first = std::find_if(values.begin(), values.end(), counts);
   const auto end = std::find_if(values.rbegin(), values.rend(), counts).base();
@@ -23,7 +25,7 @@ std::string message_of(const std::vector<double>& values) {
 }
 
 // No two processes have the same element; what none has is zero.
-void add(std::vector<double>& values, const std::string& message) {
+void add(std::span<double> values, const std::string& message) {
   if (message.empty()) return;
   std::int64_t place = 0;
   const std::size_t count = (message.size() - sizeof place) / sizeof(double);
@@ -39,12 +41,19 @@ void add(std::vector<double>& values, const std::string& message) {
 
 std::vector<double> gather_tensor(Rendezvous& rendezvous, int root, const Job& job,
                                   const RankMemory& own, const TensorRef& ref, State state) {
-  const std::vector<std::string> parts =
-      rendezvous.gather(root, message_of(read_share(job, own, ref, state)));
-  if (rendezvous.rank() != root) return {};
   const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
-  std::vector<double> values(static_cast<std::size_t>(tensor.shape.elements()));
-  for (const std::string& part : parts) add(values, part);
+  const auto elements = static_cast<std::size_t>(tensor.shape.elements());
+  const auto most = static_cast<std::size_t>(
+      std::max<std::int64_t>(1, kMostBytes / rendezvous.world() / std::int64_t{sizeof(double)}));
+  const bool is_root = rendezvous.rank() == root;
+  const std::vector<double> share = read_share(job, own, ref, state);
+  std::vector<double> values(is_root ? elements : 0);
+  for (std::size_t begin = 0; begin < elements; begin += most) {
+    const std::size_t count = std::min(most, elements - begin);
+    const auto piece = share.empty() ? std::span(share) : std::span(share).subspan(begin, count);
+    for (const std::string& part : rendezvous.gather(root, message_of(piece)))
+      add(std::span(values).subspan(begin, count), part);
+  }
   return values;
 }
 

@@ -15,8 +15,6 @@ struct Frame {
   std::uint64_t size;  // bytes of the body
 };
 constexpr std::uint32_t kFrameMagic = 0x7a706c6e;  // "zpln"
-constexpr std::uint64_t kMostBytes = std::uint64_t{1}
-                                     << 30;  // [assumed] anything larger is no message
 
 }  // namespace
 
@@ -69,7 +67,8 @@ std::optional<Message> MessageStream::take() {
   Frame frame;
   if (incoming_.size() < sizeof frame) return std::nullopt;
   std::memcpy(&frame, incoming_.data(), sizeof frame);
-  if (frame.magic != kFrameMagic || frame.kind >= kMessageKinds || frame.size > kMostBytes) {
+  if (frame.magic != kFrameMagic || frame.kind >= kMessageKinds ||
+      frame.size > std::uint64_t{kMostMessageBytes}) {
     closed_ = true;
     reason_ = "it sent what is no message";
     return std::nullopt;

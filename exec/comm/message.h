@@ -27,6 +27,9 @@ enum class MessageKind : std::uint32_t {
 };
 inline constexpr std::uint32_t kMessageKinds = 10;
 
+// [assumed] anything larger is no message
+inline constexpr std::int64_t kMostMessageBytes = std::int64_t{1} << 30;
+
 struct Message {
   MessageKind kind = MessageKind::kHeartbeat;
   std::int64_t number = 0;

@@ -211,6 +211,12 @@ std::vector<std::string> Rendezvous::exchange(const std::string& own) {
 }
 
 std::vector<std::string> Rendezvous::gather(int root, const std::string& own) {
+  const std::int64_t most = kMostMessageBytes / world() / 2;
+  if (std::ssize(own) > most)
+    throw Error(
+        ExitCode::kDevice,
+        fmt::format("rank {} has {} bytes for rank {}, more than the {} that fit in a message",
+                    rank(), own.size(), root, most));
   return split(ask({MessageKind::kGather, root, own}).body);
 }
 

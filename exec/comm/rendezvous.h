@@ -81,7 +81,8 @@ class Rendezvous {
 
   // Called by all processes, in the same order: the parts of all, by rank.
   std::vector<std::string> exchange(const std::string& own);
-  // The same, but rank `root` alone gets the parts, the others nothing.
+  // The same, but rank `root` alone gets the parts, the others nothing. Throws Error(kDevice) for a
+  // part that is too large.
   std::vector<std::string> gather(int root, const std::string& own);
   // Whether this process may begin the step; it asks for one after the other. An interruption of
   // any process ends the steps of all after the newest that one of them has begun.
