@@ -14,6 +14,7 @@ struct Frame {
   std::int64_t number;
   std::uint64_t size;  // bytes of the body
 };
+constexpr std::uint64_t kMostBytes{kMostMessageBytes};
 constexpr std::uint32_t kFrameMagic = 0x7a706c6e;  // "zpln"
 
 }  // namespace
@@ -67,8 +68,7 @@ std::optional<Message> MessageStream::take() {
   Frame frame;
   if (incoming_.size() < sizeof frame) return std::nullopt;
   std::memcpy(&frame, incoming_.data(), sizeof frame);
-  if (frame.magic != kFrameMagic || frame.kind >= kMessageKinds ||
-      frame.size > std::uint64_t{kMostMessageBytes}) {
+  if (frame.magic != kFrameMagic || frame.kind >= kMessageKinds || frame.size > kMostBytes) {
     closed_ = true;
     reason_ = "it sent what is no message";
     return std::nullopt;
