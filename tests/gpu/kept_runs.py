@@ -5,10 +5,10 @@
 
 Each plan of PLANS is trained for six steps with a checkpoint after the third, from which another
 process goes on, with the kernels that were chosen: losses and norms of gradients must be the same
-to the last bit, also where each step is followed by a validation. What is exported after the sixth step must, loaded again,
-have the loss that its validation had. Then checkpoints of a larger model: how long training stood
-still for them, and how fast they were written beside the drive of --folder. Takes 2 minutes;
---report writes reports/gpu_kept_runs.json. The exit code is 5 when a comparison failed.
+to the last bit, also where each step is followed by a validation. What is exported after the sixth
+step must, loaded again, have the loss that its validation had. Then checkpoints of a larger model:
+how long training stood still for them, and how fast they were written beside the drive of --folder.
+Takes 2 minutes; --report writes reports/gpu_kept_runs.json. The exit code is 5 when a comparison failed.
 """
 
 import argparse

@@ -32,21 +32,6 @@ __device__ inline void make_turns(Turn* turns, const LatentHeadsShape& s, std::i
     turns[i] = {1.0f, 0.0f};
 }
 
-// Pairs of a rope, their halves r / 2 apart, turned on the way.
-template <int kWidth, typename T>
-__device__ inline void turn_pairs(const T* from, T* to, std::int64_t half, const Turn* turns) {
-  auto x = load<kWidth>(from), y = load<kWidth>(from + half);
-#pragma unroll
-  for (int k = 0; k < kWidth; ++k) {
-    const Turn by = turns[k];
-    const float first = x.at[k], second = y.at[k];
-    x.at[k] = first * by.cosine - second * by.sine;
-    y.at[k] = second * by.cosine + first * by.sine;
-  }
-  store<kWidth>(to, x);
-  store<kWidth>(to + half, y);
-}
-
 // Calls body(token) for those of all sequences at one position.
 template <typename Body>
 __device__ inline void for_batch(const LatentHeadsShape& s, std::int64_t position,

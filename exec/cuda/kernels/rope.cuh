@@ -24,9 +24,11 @@ __device__ inline void make_turns(Turn* turns, std::int64_t position, std::int64
   }
 }
 
+// Pairs, of which the second elements lie `distance` after the first, turned on the way; in place
+// where `to` is `from`.
 template <int kWidth, typename T>
-__device__ inline void turn(T* first, T* second, const Turn* turns) {
-  auto a = load<kWidth>(first), b = load<kWidth>(second);
+__device__ inline void turn_pairs(const T* from, T* to, std::int64_t distance, const Turn* turns) {
+  auto a = load<kWidth>(from), b = load<kWidth>(from + distance);
 #pragma unroll
   for (int k = 0; k < kWidth; ++k) {
     const Turn by = turns[k];
@@ -34,8 +36,8 @@ __device__ inline void turn(T* first, T* second, const Turn* turns) {
     a.at[k] = x * by.cosine - y * by.sine;
     b.at[k] = y * by.cosine + x * by.sine;
   }
-  store<kWidth>(first, a);
-  store<kWidth>(second, b);
+  store<kWidth>(to, a);
+  store<kWidth>(to + distance, b);
 }
 
 // x [b, s, heads, d]; kWidth divides the pairs of a head, d and kPairs
@@ -54,7 +56,7 @@ __global__ void rope_kernel(T* x, RopeShape s, double theta, int direction) {
         const int pair = static_cast<int>(i % packs) * kWidth;
         T* first =
             x + ((batch * s.sequence + position) * s.heads + head) * s.head_dim + begin + pair;
-        turn<kWidth>(first, first + pairs, turns + pair);
+        turn_pairs<kWidth>(first, first, pairs, turns + pair);
       }
       __syncthreads();  // the turns may be written again
     }
