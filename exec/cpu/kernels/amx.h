@@ -1,11 +1,18 @@
-// Products of bf16 on the tile registers of a CPU that has them (AMX-BF16): sums in float, 1,024
-// flop a cycle. Internal to exec/cpu/kernels.
+// Products on the tile registers of a CPU that has them (AMX-BF16): of bf16, and of floats taken
+// apart into three bf16 each. Sums are in float. Internal to exec/cpu/kernels.
 // A tile of an operand is 16 x 32 elements, 1 KiB: of A 16 rows of 16 pairs along k; of B 16 pairs
 // of rows, each of 16 columns, the two of a pair side by side. Tiles along k stand one behind the
-// other. [IntelAMX]
+// other; of floats the three terms of a tile do. [IntelAMX]
+//
+// A float is the sum of three bf16 to the bit while its smallest term is a normal number, from
+// 2^-109 on: each takes 8 of its 24 bits. Of the nine products of terms the six largest are summed;
+// the others are less than 2^-25 of the whole, half a unit in the last place. [Henry19, section
+// III] Smaller numbers lose low bits, those below 2^-126 are 0; infinity and what rounds to it in
+// bf16 (3.39e38) become NaN or infinity.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "exec/cpu/kernels/half.h"
 
@@ -14,6 +21,11 @@ namespace zplan::exec::cpu {
 inline constexpr std::int64_t kAmxLines = 16;  // rows of A or columns of B in a tile
 inline constexpr std::int64_t kAmxDepth = 32;  // elements along k in a tile
 inline constexpr std::int64_t kAmxTile = kAmxLines * kAmxDepth;
+inline constexpr std::int64_t kAmxSquare = 2 * kAmxLines;  // of C, what is worked on at a time
+
+// Tiles of bf16 that stand for one of T.
+template <typename T>
+inline constexpr std::int64_t kAmxTerms = std::is_same_v<T, float> ? 3 : 1;
 
 // Whether the build and the machine have it and the system lets this process use it.
 bool has_amx();
@@ -29,18 +41,28 @@ class AmxTiles {
 
 // A piece of an operand: `lines` rows of A or columns of B and `depth` elements of each. Element
 // (line, p) stands at from[line * stride + p] or, along lines, from[p * stride + line].
+template <typename T>
 struct AmxPiece {
-  const Bf16* from;
+  const T* from;
   std::int64_t stride, lines, depth;
   bool is_along_depth;
 };
 
-// A piece of at most a tile, as a tile of A, or of B; what is not there is 0.
-void pack_amx(const AmxPiece& piece, bool of_b, Bf16* tile);
+// Packed elements of a line of so many elements.
+template <typename T>
+constexpr std::int64_t amx_depth(std::int64_t depth) {
+  return (depth + kAmxDepth - 1) / kAmxDepth * kAmxDepth * kAmxTerms<T>;
+}
 
-// C[32, 32] (+)= A B over `tiles` tiles along k; a and b are the first of two rows of tiles that
+// The tiles of a piece, those of 16 lines amx_depth * 16 behind the last ones; lines are filled up
+// to whole squares. What is not there is 0.
+template <typename T>
+void pack_amx(const AmxPiece<T>& piece, bool of_b, Bf16* tiles);
+
+// C[32, 32] (+)= A B over a depth; a and b are the first tiles of 16 lines, those of the next 16
 // are so many elements apart. C has rows of ldc floats.
-void multiply_amx(const Bf16* a, std::int64_t a_apart, const Bf16* b, std::int64_t b_apart,
-                  std::int64_t tiles, float* c, std::int64_t ldc, bool accumulate);
+template <typename T>
+void multiply_amx(const Bf16* a, const Bf16* b, std::int64_t apart, std::int64_t depth, float* c,
+                  std::int64_t ldc, bool accumulate);
 
 }  // namespace zplan::exec::cpu

@@ -15,7 +15,7 @@ GemmShape with_leading_dimensions(GemmShape shape) {
 }
 
 struct GemmCache::Entries {
-  std::map<GemmShape, std::unique_ptr<DnnlGemm>> floats;  // null: runs on blocked_gemm
+  std::map<GemmShape, std::unique_ptr<DnnlGemm>> floats;  // null: not on oneDNN
 
   const std::unique_ptr<DnnlGemm>& at(const GemmShape& shape) const {
     const auto found = floats.find(shape);
@@ -33,7 +33,7 @@ template <typename T>
 void GemmCache::prepare(const GemmShape& shape) {
   if constexpr (std::is_same_v<T, float>) {  // nothing to build for the others
     const auto [place, is_new] = entries_->floats.try_emplace(shape);
-    if (is_new) place->second = DnnlGemm::create(shape);
+    if (is_new && !amx_multiplies(shape)) place->second = DnnlGemm::create(shape);
   }
 }
 
@@ -43,6 +43,7 @@ Bytes GemmCache::scratch_bytes(const GemmShape& shape) const {
   if constexpr (std::is_same_v<T, float>) {
     const std::unique_ptr<DnnlGemm>& entry = entries_->at(shape);
     if (entry) return entry->scratch_bytes();
+    if (amx_multiplies(shape)) return amx_gemm_scratch_bytes();
   }
   return blocked_gemm_scratch_bytes<Compute<T>>(shape);
 }
@@ -55,6 +56,7 @@ void GemmCache::run(const GemmShape& shape, const GemmOperands<T, C>& operands, 
     if constexpr (std::is_same_v<T, float>) {
       const std::unique_ptr<DnnlGemm>& entry = entries_->at(shape);
       if (entry) return entry->run(operands, scratch);
+      if (amx_multiplies(shape)) return amx_gemm(shape, operands, scratch);
     }
     blocked_gemm<T>(shape, operands, scratch);
   }

@@ -1,7 +1,8 @@
 // Dense matrix product C[m,n] = op(A) op(B) + beta C (+ bias[n] on every row), beta 0 or 1.
 // Work: 2 m n k flop; least traffic (m k + k n + (1 or 2) m n) elements.
-// float runs on oneDNN where that is built in, not slow, and offers an implementation that
-// allocates nothing while it runs; other floats and doubles run on blocked_gemm of this folder.
+// float runs on tile registers where the machine has them, else on oneDNN where that is built in,
+// not slow, and offers an implementation that allocates nothing while it runs; other floats and
+// doubles run on blocked_gemm of this folder.
 // 16-bit operands run on mixed_gemm, which sums in float and rounds once; C is of their type or
 // float.
 // Results do not depend on the number of OpenMP threads, neither in prepare nor in run.
@@ -44,6 +45,12 @@ template <typename T>
 void blocked_gemm(const GemmShape& shape, const GemmOperands<T>& operands, Scratch scratch);
 template <typename T>
 Bytes blocked_gemm_scratch_bytes(const GemmShape& shape);
+
+// The product of floats on tile registers (amx.h): whether it is made there, and how. Scratch for
+// one thread is enough; more threads use what else there is.
+bool amx_multiplies(const GemmShape& shape);
+void amx_gemm(const GemmShape& shape, const GemmOperands<float>& operands, Scratch scratch);
+Bytes amx_gemm_scratch_bytes();
 
 // The product of T = Bf16 or Fp16: tiles of A, B and C stand in scratch as floats, each tile of C
 // is one thread's. Scratch for one thread is enough; more threads use what else there is.

@@ -96,34 +96,13 @@ void multiply(const GemmShape& s, const Part& p, const Tiles<float>& tiles) {
 
 // The same on tile registers, in the same scratch: twice the rows.
 constexpr std::int64_t kAmxRows = 192;
-constexpr std::int64_t kAmxSquare = 2 * kAmxLines;  // of C, what is worked on at a time
-
-// The tiles of a part of an operand, whole squares of lines, in the order in which it is stored.
-void pack_tiles(const AmxPiece& part, bool of_b, Bf16* to) {
-  const std::int64_t lines = round_up(part.lines, kAmxSquare);
-  const std::int64_t apart = kAmxLines * round_up(part.depth, kAmxDepth);
-  const auto pack = [&](std::int64_t line, std::int64_t p) {
-    const std::int64_t along = part.is_along_depth ? p : line, across = line + p - along;
-    pack_amx({part.from + across * part.stride + along, part.stride,
-              std::clamp<std::int64_t>(part.lines - line, 0, kAmxLines),
-              std::min(kAmxDepth, part.depth - p), part.is_along_depth},
-             of_b, to + line / kAmxLines * apart + p * kAmxLines);
-  };
-  if (part.is_along_depth) {
-    for (std::int64_t line = 0; line < lines; line += kAmxLines)
-      for (std::int64_t p = 0; p < part.depth; p += kAmxDepth) pack(line, p);
-  } else {
-    for (std::int64_t p = 0; p < part.depth; p += kAmxDepth)
-      for (std::int64_t line = 0; line < lines; line += kAmxLines) pack(line, p);
-  }
-}
 
 void multiply_packed(const Part& p, const Tiles<Bf16>& packed) {
-  const std::int64_t tiles = ceil_div(p.depth, kAmxDepth), apart = tiles * kAmxTile;
+  const std::int64_t depth = amx_depth<Bf16>(p.depth);
   for (std::int64_t j = 0; j < p.columns; j += kAmxSquare) {
     for (std::int64_t i = 0; i < p.rows; i += kAmxSquare)
-      multiply_amx(packed.a + i / kAmxLines * apart, apart, packed.b + j / kAmxLines * apart, apart,
-                   tiles, packed.c + i * kColumns + j, kColumns, p.depth_begin > 0);
+      multiply_amx<Bf16>(packed.a + i * depth, packed.b + j * depth, kAmxLines * depth, p.depth,
+                         packed.c + i * kColumns + j, kColumns, p.depth_begin > 0);
   }
 }
 
@@ -161,12 +140,12 @@ void one_amx_tile(const GemmShape& s, const GemmOperands<Bf16, C>& x, Part part,
     part.depth = std::min(kDepth, s.k - part.depth_begin);
     const bool a_along = s.op != GemmOp::kTN, b_along = s.op == GemmOp::kNT;
     const std::int64_t k = part.depth_begin;
-    pack_tiles({x.a + (a_along ? part.row * s.lda + k : k * s.lda + part.row), s.lda, part.rows,
-                part.depth, a_along},
-               false, packed.a);
-    pack_tiles({x.b + (b_along ? part.column * s.ldb + k : k * s.ldb + part.column), s.ldb,
-                part.columns, part.depth, b_along},
-               true, packed.b);
+    pack_amx<Bf16>({x.a + (a_along ? part.row * s.lda + k : k * s.lda + part.row), s.lda, part.rows,
+                    part.depth, a_along},
+                   false, packed.a);
+    pack_amx<Bf16>({x.b + (b_along ? part.column * s.ldb + k : k * s.ldb + part.column), s.ldb,
+                    part.columns, part.depth, b_along},
+                   true, packed.b);
     multiply_packed(part, packed);
   }
   finish(s, x, part, packed.c);

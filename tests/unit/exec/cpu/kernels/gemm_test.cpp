@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <thread>
@@ -174,6 +175,89 @@ TYPED_TEST(GemmTest, SameShapeIsPreparedOnceAndRunsRepeatedly) {
     cache.run<TypeParam>(problem.shape, problem.operands(), scratch.span());
     expect_right(before, problem.c);
   }
+}
+
+// ---- floats on tile registers, where the machine has them
+
+class TileRegisters : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!amx_multiplies({.m = 32, .n = 32, .k = 32})) GTEST_SKIP() << "no tile registers here";
+  }
+};
+
+std::vector<float> run_amx(Problem<float> problem, int threads = 1) {
+  Workspace scratch(amx_gemm_scratch_bytes() * threads);
+  amx_gemm(problem.shape, problem.operands(), scratch.span());
+  return problem.c;
+}
+
+// Root of the mean square of what a result is off.
+double error_of(const Problem<float>& problem, const std::vector<float>& result) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < problem.shape.m; ++i)
+    for (std::int64_t j = 0; j < problem.shape.n; ++j) {
+      const double off = double{result[static_cast<std::size_t>(i * problem.shape.ldc + j)]} -
+                         problem.expected(i, j);
+      sum += off * off;
+    }
+  return std::sqrt(sum / static_cast<double>(problem.shape.m * problem.shape.n));
+}
+
+TEST_F(TileRegisters, ProductIsRightForEveryShapeAndFlag) {
+  for_all_shapes<float>([](const auto& problem) { expect_right(problem, run_amx(problem)); });
+  for (const GemmOp op : {GemmOp::kNN, GemmOp::kNT, GemmOp::kTN}) {
+    const Problem<float> gaps(GemmShape{op, 23, 17, 40, true, true, 51, 47, 29});
+    expect_right(gaps, run_amx(gaps));
+    const Problem<float> tiles(GemmShape{op, 230, 1100, 300, true, true});
+    expect_right(tiles, run_amx(tiles, 3));
+  }
+}
+
+// A term of an operand that is left out, or one of the six products, would be seen here.
+TEST_F(TileRegisters, ErrorIsNoLargerThanOfMultiplyAdds) {
+  for (const GemmOp op : {GemmOp::kNN, GemmOp::kNT, GemmOp::kTN}) {
+    for (const std::int64_t k : {32, 500, 4100}) {
+      const Problem<float> problem(GemmShape{op, 64, 64, k});
+      EXPECT_LE(error_of(problem, run_amx(problem)), error_of(problem, run_blocked(problem)))
+          << "op " << static_cast<int>(op) << " k " << k;
+    }
+  }
+}
+
+TEST_F(TileRegisters, ResultIsBitwiseTheSameForAnyThreadCount) {
+  const int threads_before = omp_get_max_threads();
+  const Problem<float> problem(GemmShape{GemmOp::kNN, 300, 1100, 520});
+  omp_set_num_threads(1);
+  const auto one = run_amx(problem);
+  for (const int threads : {2, 3}) {
+    omp_set_num_threads(threads);
+    EXPECT_EQ(run_amx(problem, threads), one) << threads << " threads";
+  }
+  omp_set_num_threads(threads_before);
+}
+
+TEST_F(TileRegisters, WhatIsNotFiniteStaysSo) {
+  for (const std::uint32_t bits : {0x7f800000U, 0xff800000U, 0x7fc00000U, 0xffffffffU}) {
+    for (const bool of_b : {false, true}) {
+      Problem<float> problem(GemmShape{GemmOp::kNN, 32, 32, 64});
+      (of_b ? problem.b : problem.a)[of_b ? 5 : 5 * 64] = std::bit_cast<float>(bits);
+      const auto c = run_amx(problem);
+      for (std::size_t i = 0; i < 32; ++i)
+        for (std::size_t j = 0; j < 32; ++j)
+          EXPECT_EQ(std::isfinite(c[i * 32 + j]), (of_b ? j : i) != 5) << bits;
+    }
+  }
+}
+
+TEST_F(TileRegisters, LargeTimesSmallKeepsItsDigits) {
+  Problem<float> problem(GemmShape{GemmOp::kNT, 32, 32, 32});
+  for (float& a : problem.a) a *= 1e30F;
+  for (float& b : problem.b) b *= 1e-30F;
+  const auto c = run_amx(problem);
+  for (std::int64_t i = 0; i < 32; ++i)
+    for (std::int64_t j = 0; j < 32; ++j)
+      ASSERT_NEAR(double{c[static_cast<std::size_t>(i * 32 + j)]}, problem.expected(i, j), 4e-6);
 }
 
 // Of 16-bit operands: the sum of exact products in float, rounded once to the type of C.
