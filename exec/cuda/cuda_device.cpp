@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "exec/cuda/cuda_backend.h"
 #include "exec/cuda/cuda_queues.h"
 #include "exec/cuda/handles.h"
 #include "exec/cuda/image_probe.h"
+#include "exec/memory/numa.h"
 #include "exec/memory/poison.h"
 #include "planner/core/error.h"
 #ifdef ZPLAN_HAVE_NCCL
@@ -70,6 +72,15 @@ int device_count() {
                    version_text(toolkit)));
 }
 
+// Nothing where the device does not say who it is.
+std::optional<int> numa_node_of_device(int index, const std::string& system) {
+  std::array<char, 32> address{};  // "0000:3B:00.0"
+  if (cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), index) == cudaSuccess)
+    return numa_node_of(address.data(), system);
+  cudaGetLastError();
+  return std::nullopt;
+}
+
 double gib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
 std::size_t count_of(Bytes bytes) { return static_cast<std::size_t>(bytes.value); }
@@ -90,6 +101,7 @@ CudaDevice::CudaDevice(const CudaDeviceOptions& options) {
   cuda::check(cudaGetDeviceProperties(&properties, index_), "cudaGetDeviceProperties");
   name_ = fmt::format("CUDA device {} ({})", index_, properties.name);
   capability_ = 10 * properties.major + properties.minor;
+  numa_node_ = numa_node_of_device(index_, options.system);
   driver_ = find_driver_api();
   demand(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, "unified addressing");
   demand(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, "64-bit stream memory operations");
@@ -151,6 +163,7 @@ Slab CudaDevice::make_device_slab(Bytes size) {
 
 Slab CudaDevice::make_pinned_slab(Bytes size) {
   void* memory = nullptr;
+  const PreferredNode own_socket(numa_node_);
   const cudaError_t error =
       cudaHostAlloc(&memory, count_of(size), cudaHostAllocPortable | cudaHostAllocMapped);
   if (error != cudaSuccess) {

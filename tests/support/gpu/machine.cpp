@@ -343,6 +343,11 @@ void StandIn::forbid_allocations(bool forbid) {
   machine_->forbids_allocations = forbid;
 }
 
+std::optional<int> StandIn::pinned_node() const {
+  const Lock lock(machine_->mutex);
+  return machine_->pinned_node;
+}
+
 std::int64_t StandIn::tasks() const {
   const Lock lock(machine_->mutex);
   return machine_->tasks;

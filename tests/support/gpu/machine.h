@@ -218,6 +218,7 @@ class Machine {
   std::map<std::string, std::deque<std::pair<int, int>>> call_failures;  // calls to come, error
   int communicator_error = 0;
   bool forbids_allocations = false;
+  std::optional<int> pinned_node;  // that the thread preferred at the last allocation
   bool has_failed = false;  // a device or a call: queues are brought to their end in no order
   bool is_stopping = false, is_broken = false;
   std::map<std::thread::id, std::pair<std::string, bool>> blocked;

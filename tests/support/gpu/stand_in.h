@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,9 @@ class StandIn {
   void fail_communicators(int error);
   // From now on until told otherwise: an allocation is a finding.
   void forbid_allocations(bool forbid);
+
+  // The NUMA node that the thread preferred which last asked for pinned memory.
+  std::optional<int> pinned_node() const;
 
   std::int64_t tasks() const;     // that have run
   std::int64_t launches() const;  // of graphs
