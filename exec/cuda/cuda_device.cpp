@@ -26,13 +26,15 @@ constexpr const char* kConnections[] = {"CUDA_DEVICE_MAX_CONNECTIONS",
 
 // Read by the driver when the first context is made. A kernel that is loaded when it is first
 // launched may wait for all streams, hence for one that waits for a flag (stream_budget.h). NCCL
-// reads the last one: communicators of one device run in the order of their launches, where they
-// could otherwise each hold what the other needs [NCCL 2.26].
+// reads the last two: communicators of one device run in the order of their launches, where they
+// could otherwise each hold what the other needs [NCCL 2.26], and connect at the start
+// (nccl_comm.h).
 void set_environment() {
   for (const char* connections : kConnections)
     setenv(connections, std::to_string(kMostHardwareQueues).c_str(), 0);
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 
 int hardware_queues() {
@@ -200,10 +202,14 @@ std::unique_ptr<Backend> CudaDevice::make_backend(const Job& job, std::int32_t r
 }
 
 #ifdef ZPLAN_HAVE_NCCL
+bool CudaDevice::has_comm() const { return true; }
+
 std::unique_ptr<QueuedComm> CudaDevice::make_comm(Queues& queues, const ProcessGroup& group) {
   return std::make_unique<NcclComm>(dynamic_cast<CudaQueues&>(queues), group);
 }
 #else
+bool CudaDevice::has_comm() const { return false; }
+
 std::unique_ptr<QueuedComm> CudaDevice::make_comm(Queues&, const ProcessGroup&) {
   throw Error(ExitCode::kDevice,
               "this CUDA plug-in was built without NCCL, which ranks in several processes need");

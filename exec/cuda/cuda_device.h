@@ -29,7 +29,8 @@ class CudaDevice final : public Device {
   void upload(std::byte* to, const std::byte* from, Bytes bytes) override;
   std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads,
                                         const KnownChoices& known) override;
-  // By NCCL; throws Error(kDevice) where the plug-in was built without.
+  // By NCCL; where the plug-in was built without, make_comm() throws Error(kDevice).
+  bool has_comm() const override;
   std::unique_ptr<QueuedComm> make_comm(Queues& queues, const ProcessGroup& group) override;
 
  private:

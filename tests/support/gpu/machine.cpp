@@ -360,6 +360,10 @@ std::int64_t StandIn::collectives() const {
   const Lock lock(machine_->mutex);
   return machine_->collectives;
 }
+std::int64_t StandIn::collective_bytes() const {
+  const Lock lock(machine_->mutex);
+  return machine_->collective_bytes;
+}
 
 namespace {
 thread_local std::vector<Access> declared;

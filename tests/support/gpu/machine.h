@@ -193,6 +193,10 @@ class Machine {
   bool check_range(const Access& access, const std::string& what, bool may_be_pageable = false);
   void note(const Access& access, const Agent& agent, const std::string& what);
   void fail(Device& device, cudaError_t error);
+  void count_collective(std::size_t bytes) {
+    ++collectives;
+    collective_bytes += static_cast<std::int64_t>(bytes);
+  }
   void report_leftovers();
   void stop();
 
@@ -224,7 +228,7 @@ class Machine {
   std::map<std::thread::id, std::pair<std::string, bool>> blocked;
   std::set<std::thread::id> computing;
   TimePoint last_progress = std::chrono::steady_clock::now();
-  std::int64_t tasks = 0, launches = 0, collectives = 0;
+  std::int64_t tasks = 0, launches = 0, collectives = 0, collective_bytes = 0;
   std::int64_t unfinished = 0;
   std::shared_ptr<void> nccl;  // its communicators (nccl.h)
 };
