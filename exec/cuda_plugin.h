@@ -12,7 +12,8 @@
 namespace zplan::exec {
 
 struct CudaDeviceOptions {
-  int local_rank = 0;  // index of the device, where several are visible
+  int local_rank = 0;           // index of the device, where several are visible
+  std::string system = "/sys";  // where Linux tells of the device
 };
 
 // Where it lies, or should lie.

@@ -49,6 +49,8 @@ class Device {
   // the device still offers them.
   virtual std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads,
                                                 const KnownChoices& known) = 0;
+  // Whether it has make_comm().
+  virtual bool has_comm() const { return false; }
   // Between processes, for the queues of this one's rank; called by all of them at once. To be
   // destroyed after the queues: communicators wait for the graphs that use them to go.
   virtual std::unique_ptr<QueuedComm> make_comm(Queues& queues, const ProcessGroup& group) = 0;

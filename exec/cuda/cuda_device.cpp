@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "exec/cuda/cuda_backend.h"
 #include "exec/cuda/cuda_queues.h"
 #include "exec/cuda/handles.h"
 #include "exec/cuda/image_probe.h"
+#include "exec/memory/numa.h"
 #include "exec/memory/poison.h"
 #include "planner/core/error.h"
 #ifdef ZPLAN_HAVE_NCCL
@@ -24,13 +26,15 @@ constexpr const char* kConnections[] = {"CUDA_DEVICE_MAX_CONNECTIONS",
 
 // Read by the driver when the first context is made. A kernel that is loaded when it is first
 // launched may wait for all streams, hence for one that waits for a flag (stream_budget.h). NCCL
-// reads the last one: communicators of one device run in the order of their launches, where they
-// could otherwise each hold what the other needs [NCCL 2.26].
+// reads the last two: communicators of one device run in the order of their launches, where they
+// could otherwise each hold what the other needs [NCCL 2.26], and connect at the start
+// (nccl_comm.h).
 void set_environment() {
   for (const char* connections : kConnections)
     setenv(connections, std::to_string(kMostHardwareQueues).c_str(), 0);
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 
 int hardware_queues() {
@@ -70,6 +74,15 @@ int device_count() {
                    version_text(toolkit)));
 }
 
+// Nothing where the device does not say who it is.
+std::optional<int> numa_node_of_device(int index, const std::string& system) {
+  std::array<char, 32> address{};  // "0000:3B:00.0"
+  if (cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), index) == cudaSuccess)
+    return numa_node_of(address.data(), system);
+  cudaGetLastError();
+  return std::nullopt;
+}
+
 double gib(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
 std::size_t count_of(Bytes bytes) { return static_cast<std::size_t>(bytes.value); }
@@ -90,6 +103,7 @@ CudaDevice::CudaDevice(const CudaDeviceOptions& options) {
   cuda::check(cudaGetDeviceProperties(&properties, index_), "cudaGetDeviceProperties");
   name_ = fmt::format("CUDA device {} ({})", index_, properties.name);
   capability_ = 10 * properties.major + properties.minor;
+  numa_node_ = numa_node_of_device(index_, options.system);
   driver_ = find_driver_api();
   demand(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, "unified addressing");
   demand(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, "64-bit stream memory operations");
@@ -151,6 +165,7 @@ Slab CudaDevice::make_device_slab(Bytes size) {
 
 Slab CudaDevice::make_pinned_slab(Bytes size) {
   void* memory = nullptr;
+  const PreferredNode own_socket(numa_node_);
   const cudaError_t error =
       cudaHostAlloc(&memory, count_of(size), cudaHostAllocPortable | cudaHostAllocMapped);
   if (error != cudaSuccess) {
@@ -187,10 +202,14 @@ std::unique_ptr<Backend> CudaDevice::make_backend(const Job& job, std::int32_t r
 }
 
 #ifdef ZPLAN_HAVE_NCCL
+bool CudaDevice::has_comm() const { return true; }
+
 std::unique_ptr<QueuedComm> CudaDevice::make_comm(Queues& queues, const ProcessGroup& group) {
   return std::make_unique<NcclComm>(dynamic_cast<CudaQueues&>(queues), group);
 }
 #else
+bool CudaDevice::has_comm() const { return false; }
+
 std::unique_ptr<QueuedComm> CudaDevice::make_comm(Queues&, const ProcessGroup&) {
   throw Error(ExitCode::kDevice,
               "this CUDA plug-in was built without NCCL, which ranks in several processes need");

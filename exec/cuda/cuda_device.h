@@ -1,8 +1,9 @@
 // A CUDA device as the executor sees it (exec/device.h): slabs by cudaMalloc and in pinned host
-// memory, a CudaBackend per rank. Several ranks of one process may share a device.
+// memory of its socket, a CudaBackend per rank. Several ranks of one process may share a device.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "exec/cuda/driver_api.h"
@@ -28,7 +29,8 @@ class CudaDevice final : public Device {
   void upload(std::byte* to, const std::byte* from, Bytes bytes) override;
   std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads,
                                         const KnownChoices& known) override;
-  // By NCCL; throws Error(kDevice) where the plug-in was built without.
+  // By NCCL; where the plug-in was built without, make_comm() throws Error(kDevice).
+  bool has_comm() const override;
   std::unique_ptr<QueuedComm> make_comm(Queues& queues, const ProcessGroup& group) override;
 
  private:
@@ -38,8 +40,9 @@ class CudaDevice final : public Device {
   Slab make_pinned_slab(Bytes size);
 
   int index_ = 0;
-  std::string name_;    // "CUDA device 0 (NVIDIA H200)"
-  int capability_ = 0;  // 10 x major + minor
+  std::optional<int> numa_node_;  // that it stands at (exec/memory/numa.h)
+  std::string name_;              // "CUDA device 0 (NVIDIA H200)"
+  int capability_ = 0;            // 10 x major + minor
   DriverApi driver_;
   std::shared_ptr<StreamBudget> streams_;
 };

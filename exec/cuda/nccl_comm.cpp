@@ -1,7 +1,6 @@
 #include "exec/cuda/nccl_comm.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -136,7 +135,7 @@ NcclComm::NcclComm(CudaQueues& queues, const ProcessGroup& processes)
       queues_(queues),
       deadline_(processes.deadline) {
   cuda::check(cudaSetDevice(queues.device()), "cudaSetDevice");
-  setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // read when the first communicator is made
+  make_first_memory();
   connect(processes);
   use_once();
 }
@@ -218,7 +217,9 @@ void NcclComm::connect_world(Communicator& world, const ProcessGroup& processes)
   settle(result, world.comm, what);
 }
 
-// What was split off the world stands alone. It may go when all ranks are through with it.
+// What was split off the world stands alone. It may go when all ranks are through with it, and is
+// gone before anything runs: where ranks are threads of one process, freeing memory may wait for
+// what runs, and that for a rank that is behind.
 void NcclComm::connect(const ProcessGroup& processes) {
   Communicator world;
   connect_world(world, processes);
@@ -226,6 +227,7 @@ void NcclComm::connect(const ProcessGroup& processes) {
   processes.exchange({});
   settle(ncclCommFinalize(world.comm), world.comm, "disconnecting");
   ncclCommDestroy(std::exchange(world.comm, nullptr));
+  processes.exchange({});
 }
 
 // All ranks take part in the split, also those that get nothing of it. Of a pair the sender has
@@ -261,16 +263,19 @@ void NcclComm::split(Communicator& world, const Use& use) {
   watch.operations.emplace(kWatchedPerLane, deadline_);
 }
 
-void NcclComm::use_once() {
+void NcclComm::make_first_memory() {
   void* memory = nullptr;
   const std::size_t bytes = sizeof(float) * 2 * static_cast<std::size_t>(job_.world());
   cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
   first_use_.reset(memory);
   cuda::check(cudaMemset(memory, 0, bytes), "cudaMemset");
   cuda::check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+}
+
+void NcclComm::use_once() {
   for (const auto& communicator : communicators_) {
     if (!takes_part(communicator->use)) continue;
-    queue_once(*communicator, static_cast<std::byte*>(memory));
+    queue_once(*communicator, static_cast<std::byte*>(first_use_.get()));
     wait_until_done(*communicator);
   }
   first_use_.reset();

@@ -87,6 +87,7 @@ class NcclComm final : public QueuedComm {
   void connect(const ProcessGroup& processes);
   void connect_world(Communicator& world, const ProcessGroup& processes);
   void split(Communicator& world, const Use& use);
+  void make_first_memory();
   void use_once();
   void queue_once(const Communicator& communicator, std::byte* memory);
   void wait_until_ready(ncclComm_t comm, const std::string& what) const;

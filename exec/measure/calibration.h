@@ -2,8 +2,8 @@
 // profile asks for (hwprofiles/hw_profile.h), measured through the interfaces that a run uses.
 // Rates: flop/s and bytes/s as the kernel table counts them
 // (planner/program/kernels/kernel_table.h). Each of several shapes counts with its time: rate = all
-// work / all time. Left out: communication between devices, drives, other devices of the node
-// working at the same time.
+// work / all time. Left out: communication between devices (node_collectives.h), drives, other
+// devices of the node working at the same time.
 #pragma once
 
 #include <cstdint>

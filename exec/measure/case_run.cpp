@@ -28,7 +28,7 @@ void fill(std::byte* to, const View& view, const std::vector<double>& values) {
 }  // namespace
 
 CaseRun::CaseRun(Device& device, const KernelSet& set, const Case& c, const Values& inputs,
-                 std::span<const Lane> copy_lanes, int threads)
+                 std::span<const Lane> more_lanes, int threads)
     : device_(&device), operands_(operands_of(c, set)) {
   std::size_t end = kGap;
   for (const CaseOperand& o : operands_) {
@@ -63,7 +63,7 @@ CaseRun::CaseRun(Device& device, const KernelSet& set, const Case& c, const Valu
   node.kernel = c.kernel;
   node.operands_end = static_cast<std::uint32_t>(operands_.size());
   program.nodes = {node};
-  for (const Lane lane : copy_lanes) {
+  for (const Lane lane : more_lanes) {
     node.kind = OpKind::kCopy;
     node.lane = lane;
     program.nodes.push_back(node);

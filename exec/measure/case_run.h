@@ -15,9 +15,9 @@ namespace zplan::exec {
 
 class CaseRun {
  public:
-  // `copy_lanes`: of copies that the backend is to run, too. `threads`: inside the kernel on a CPU.
+  // `more_lanes`: that the backend has beside the kernel's. `threads`: inside it on a CPU.
   CaseRun(Device& device, const KernelSet& set, const Case& c, const Values& inputs,
-          std::span<const Lane> copy_lanes = {}, int threads = 1);
+          std::span<const Lane> more_lanes = {}, int threads = 1);
   CaseRun(const CaseRun&) = delete;
   CaseRun& operator=(const CaseRun&) = delete;
 

@@ -68,6 +68,7 @@ std::optional<Driver> Driver::open(std::string& why_not) {
                        if (release != nullptr) release(device);
                      }};
   driver.name_ = name.data();
+  driver.devices_ = count;
   driver.capability_ = 10 * major + minor;
   driver.version_ =
       fmt::format("{} (CUDA {}.{})", module_version(), version / 1000, version % 1000 / 10);

@@ -21,6 +21,7 @@ class Driver {
   const std::string& device_name() const { return name_; }
   int capability() const { return capability_; }  // 10 x major + minor
   const std::string& version() const { return version_; }
+  int devices() const { return devices_; }  // that this process sees
   DeviceMemory memory() const;
 
  private:
@@ -30,7 +31,7 @@ class Driver {
 
   std::shared_ptr<void> library_, context_;
   std::string name_, version_;
-  int capability_ = 0;
+  int capability_ = 0, devices_ = 0;
 };
 
 }  // namespace zplan::exec

@@ -47,9 +47,11 @@ Command parse_calibrate(const std::vector<std::string>& arguments) {
       "zplan calibrate [--device D | --import FILE --base NODE] [-o FILE] [options]",
       "\nMeasured are one device, working alone, and its way to the host; of the CPU also what "
       "the\n"
-      "threads of several ranks take from each other. Communication between GPUs is not: that "
-      "takes\n"
-      "a process for each. What is not measured stays as in the base.\n"
+      "threads of several ranks take from each other. Of several GPUs, if NCCL is there, also\n"
+      "collectives among the first 2, 4, 8 .. and all of them that the base has: this has run on\n"
+      "no GPU yet, and with CUDA_VISIBLE_DEVICES=0 it is left out. What is not measured stays as "
+      "in\n"
+      "the base.\n"
       "\nExamples:\n"
       "  ./zplan calibrate --device cuda -o my-node.json\n"
       "  ./zplan plan --model gpt2 --cluster my-node.json\n"
@@ -57,7 +59,7 @@ Command parse_calibrate(const std::vector<std::string>& arguments) {
       "mine.json\n");
   std::optional<DeviceChoice> device;
   syntax.choice<std::optional<DeviceChoice>, DeviceChoice>(
-      "--device", device, "What is measured; of several GPUs the first [cpu]",
+      "--device", device, "What is measured; of several GPUs the first, and how they meet [cpu]",
       {{"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}});
   syntax.text("--base", command.base, "NODE",
               "Kind of node, or a .json file [cpu: workstation, cuda: dgx-h100]");

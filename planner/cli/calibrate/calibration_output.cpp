@@ -61,6 +61,9 @@ Value changes_value(const std::string& base, const std::vector<ProfileChange>& c
 Sheet calibration_sheet(const CalibrationReport& report) {
   Table measured({"group: measured", "what:", "time_s: time", "rate"});
   for (const exec::Measurement& m : report.found.measurements) measured.row(measurement_sheet(m));
+  if (report.collectives)
+    for (const exec::Measurement& m : report.collectives->contention)
+      measured.row(measurement_sheet(m));
   if (report.memory) measured.words_row({"memory", "of the device", "", *report.memory});
   if (report.context) measured.words_row({"memory", "context", "", *report.context});
   Sheet out("zplan.calibration/1");
@@ -71,11 +74,15 @@ Sheet calibration_sheet(const CalibrationReport& report) {
              {"quick", report.quick},
              {"measurements", measured},
              {"changes", changes_value(report.base, report.changes)},
+             {"collectives",
+              report.curves.empty() ? left_out() : curves_value(report.base, report.curves)},
              {"cores", report.cores ? cores_sheet(*report.cores) : left_out()},
              {"memory_bytes", report.memory ? Value(*report.memory) : left_out()},
              {"context_bytes", report.context ? Value(*report.context) : left_out()}});
   out.say("{device}, {kernel_set}, {date}{}", {report.quick ? ", quick" : ""});
-  out.show_apart({"measurements", "changes", "cores"});
+  if (report.lacks_comm)
+    out.say("Collectives were not measured: the CUDA plug-in was built without NCCL");
+  out.show_apart({"measurements", "changes", "collectives", "cores"});
   return out;
 }
 

@@ -155,6 +155,33 @@ void set_cores(ProfileEdit& edit, const CalibrationReport& report) {
   edit.set("/nvme/read_beside_write", fraction(found.read_beside_write, 1), what);
 }
 
+// What has a curve in profiles.
+MeasuredCollective measured_kind(CollectiveKind kind) {
+  const std::optional<MeasuredCollective> found = find_measured_collective(name(kind));
+  ZPLAN_ASSERT(found.has_value());
+  return *found;
+}
+
+// Of a send and receive the start alone; rates of links stay those of the base.
+void set_neighbours(ProfileEdit& edit, const exec::NodeCollectives& found) {
+  edit.set("/latency/p2p_intra", written_time(found.neighbours.seconds),
+           fmt::format("each GPU sends {} B to the next", found.neighbours.bytes));
+}
+
+std::string with_collectives(const ProfileEdit& edit, const HwProfile& base,
+                             CalibrationReport& report) {
+  std::vector<NewCurve> curves;
+  for (const exec::NodeCollectives::Curve& found : report.collectives->curves) {
+    NewCurve& curve = curves.emplace_back();
+    curve.group = {measured_kind(found.kind), found.ranks};
+    for (const auto& time : found.times) curve.times[time.bytes] = {time.seconds};
+    curve.ref =
+        edit.ref(fmt::format("{} among {} GPUs, a thread each", name(found.kind), found.ranks));
+    report.curves.push_back(change_by(curve, base));
+  }
+  return with_curves(edit.text(), curves);
+}
+
 }  // namespace
 
 std::string calibrated_profile(const std::string& base_text, const HwProfile& base,
@@ -171,7 +198,8 @@ std::string calibrated_profile(const std::string& base_text, const HwProfile& ba
   set_copies(edit, base, report);
   set_launches(edit, report);
   if (report.cores) set_cores(edit, report);
-  std::string text = edit.text();
+  if (report.collectives) set_neighbours(edit, *report.collectives);
+  std::string text = report.collectives ? with_collectives(edit, base, report) : edit.text();
   parse_hw_profile(text, "the calibrated profile");
   return text;
 }

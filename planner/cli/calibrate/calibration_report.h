@@ -2,12 +2,15 @@
 // "zplan.calibration/1".
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "exec/measure/calibration.h"
 #include "exec/measure/core_calibration.h"
+#include "exec/measure/node_collectives.h"
 #include "hwprofiles/hw_profile.h"
+#include "planner/cli/calibrate/collective_curves.h"
 #include "planner/cli/frame/sheet.h"
 
 namespace zplan {
@@ -22,13 +25,16 @@ struct CalibrationReport {
   std::string device, kernel_set, date, base;
   bool quick = false;
   exec::Calibration found;
-  std::optional<Bytes> memory, context;        // of a GPU
-  std::optional<exec::CoreCalibration> cores;  // of devices that are cores of the host
+  std::optional<Bytes> memory, context;              // of a GPU
+  std::optional<exec::CoreCalibration> cores;        // of devices that are cores of the host
+  std::optional<exec::NodeCollectives> collectives;  // among GPUs
+  bool lacks_comm = false;  // there are GPUs, but nothing by which they could meet
   std::vector<ProfileChange> changes;
+  std::vector<CurveChange> curves;
 };
 
-// The base with what was measured in it, as text of a zplan.hw/1 file; fills report.changes. What
-// exceeds the peak that the base states becomes the peak. Throws Error when the result is no
+// The base with what was measured in it, as text of a zplan.hw/1 file; fills changes and curves.
+// What exceeds the peak that the base states becomes the peak. Throws Error when the result is no
 // profile that loads.
 std::string calibrated_profile(const std::string& base_text, const HwProfile& base,
                                CalibrationReport& report);

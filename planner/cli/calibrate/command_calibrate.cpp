@@ -101,6 +101,25 @@ void measure_cpu(const CalibrateCommand& command, const Base& base, CalibrationR
       exec::calibrate_cores(device, kernel_set_of(device, RunsOn::kCpu, base.profile), options);
 }
 
+// Among the GPUs of the machine, as many as the base has.
+void measure_meetings(exec::Device& first, int gpus, const Base& base, CalibrationReport& report) {
+  gpus = std::min(gpus, base.profile.devices_per_node);
+  if (gpus < 2) return;
+  report.lacks_comm = !first.has_comm();
+  if (report.lacks_comm) return;
+  std::vector<std::unique_ptr<exec::Device>> others;
+  std::vector<exec::Device*> devices{&first};
+  for (int i = 1; i < gpus; ++i) {
+    others.push_back(exec::load_cuda_device({.local_rank = i}));
+    devices.push_back(others.back().get());
+  }
+  Progress progress;
+  exec::NodeCollectiveOptions options = exec::node_collective_options(report.quick, *report.memory);
+  options.measured = [&progress](const std::string& line) { progress.show("measuring: " + line); };
+  report.collectives =
+      exec::measure_node_collectives(devices, find_kernel_set(report.kernel_set), options);
+}
+
 // The plug-in goes before the driver: it sets what that one reads when it starts.
 void measure_cuda(const Base& base, CalibrationReport& report) {
   exec::ContextProbe probe;
@@ -112,6 +131,7 @@ void measure_cuda(const Base& base, CalibrationReport& report) {
   report.memory = driver->memory().total;
   report.context = probe.taken(*driver, kernel_set_of(*device, RunsOn::kCuda, base.profile));
   measure(*device, RunsOn::kCuda, base, report);
+  measure_meetings(*device, driver->devices(), base, report);
 }
 
 // Measures nothing.

@@ -41,43 +41,6 @@ Table files_table(const std::vector<MeasuredFile>& files) {
   return table;
 }
 
-// For people the least size, the largest, and three between.
-bool is_shown(std::size_t point, std::size_t points) {
-  constexpr std::size_t kParts = 4;
-  for (std::size_t part = 0; part <= kParts; ++part)
-    if (point == (points - 1) * part / kParts) return true;
-  return false;
-}
-
-Value curves(const ImportReport& report) {
-  Table table({"op: collective",
-               "ranks",
-               "nodes",
-               "bytes: size",
-               {"before_s", report.base},
-               "now_s: measured"});
-  Value out = empty_array();
-  for (const CurveChange& curve : report.curves) {
-    Value times = empty_array();
-    for (std::size_t i = 0; i < curve.points.size(); ++i) {
-      const CurveChange::Point& point = curve.points[i];
-      times.append(
-          table.row({{"op", only_words(name(curve.group.kind))},
-                     {"ranks", only_words(curve.group.ranks)},
-                     {"nodes", only_words(curve.group.nodes)},
-                     {"bytes", point.size},
-                     {"before_s", point.before ? Value(*point.before) : right(only_words("-"))},
-                     {"now_s", point.now}},
-                    is_shown(i, curve.points.size())));
-    }
-    out.append(Sheet{{"op", name(curve.group.kind)},
-                     {"ranks", curve.group.ranks},
-                     {"nodes", curve.group.nodes},
-                     {"times", std::move(times)}});
-  }
-  return {std::move(out), table.text()};
-}
-
 // A paragraph each.
 Value notes(const std::vector<std::string>& notes) {
   std::string text;
@@ -91,7 +54,7 @@ Sheet import_sheet(const ImportReport& report) {
   Sheet out("zplan.import/1");
   out.fact("base", report.base);
   out.facts({{"files", files_table(report.files)},
-             {"collectives", curves(report)},
+             {"collectives", curves_value(report.base, report.curves)},
              {"changes", changes_value(report.base, report.changes)},
              {"notes", notes(report.notes)}});
   out.show({"files"});

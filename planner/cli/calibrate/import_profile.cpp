@@ -45,9 +45,8 @@ class Import {
     for (const MeasuredFile& file : report_.files) {
       for (const NcclRun& run : file.runs) take_run(file, run);
     }
-    for (const auto& [group, curve] : curves_) write_curve(group, curve);
     write_drives();
-    std::string text = json_.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    std::string text = with_new_curves(json_.dump(-1, ' ', false, Json::error_handler_t::replace));
     parse_hw_profile(text, "the profile with what was imported");
     return text;
   }
@@ -110,37 +109,20 @@ class Import {
         fmt::format("{} B, {}", least->size.value, ref), file.name);
   }
 
-  void write_curve(const MeasuredGroup& group, const Curve& curve) {
-    Json points = Json::array();
-    std::vector<std::string> refs;  // each once, in the order of the sizes
-    CurveChange change{group, {}};
-    const auto& known = base_.device.collectives->curves;
-    const auto before = known.find(group);
-    for (const auto& [bytes, point] : curve) {
-      points.push_back(Json::array({exactly(Bytes{bytes}), exactly(point.time)}));
-      if (std::find(refs.begin(), refs.end(), point.ref) == refs.end()) refs.push_back(point.ref);
-      const auto size = static_cast<double>(bytes);
-      std::optional<Seconds> old;
-      if (before != known.end() && size >= before->second.least() * (1 - 1e-9) &&
-          size <= before->second.most() * (1 + 1e-9))
-        old = before->second.at(size);
-      change.points.push_back({{bytes}, old, point.time});
+  std::string with_new_curves(const std::string& text) {
+    std::vector<NewCurve> curves;
+    for (const auto& [group, points] : curves_) {
+      NewCurve curve{group, {}, {}};
+      std::vector<std::string> refs;  // each once, in the order of the sizes
+      for (const auto& [bytes, point] : points) {
+        curve.times[bytes] = point.time;
+        if (std::find(refs.begin(), refs.end(), point.ref) == refs.end()) refs.push_back(point.ref);
+      }
+      curve.ref = fmt::format("{}", fmt::join(refs, "; and "));
+      report_.curves.push_back(change_by(curve, base_));
+      curves.push_back(std::move(curve));
     }
-    report_.curves.push_back(std::move(change));
-    Json entry = {{"op", name(group.kind)},
-                  {"ranks", group.ranks},
-                  {"nodes", group.nodes},
-                  {"times",
-                   {{"value", std::move(points)},
-                    {"source", "measured"},
-                    {"ref", fmt::format("{}", fmt::join(refs, "; and "))}}}};
-    for (Json& one : json_["collectives"]) {
-      if (one["op"] != entry["op"] || one["ranks"] != group.ranks || one["nodes"] != group.nodes)
-        continue;
-      one = std::move(entry);
-      return;
-    }
-    json_["collectives"].push_back(std::move(entry));
+    return with_curves(text, curves);
   }
 
   void write_drives() {

@@ -2,25 +2,14 @@
 // JSON schema "zplan.import/1".
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "planner/cli/calibrate/calibration_report.h"
+#include "planner/cli/calibrate/collective_curves.h"
 #include "planner/foreign/measured_file.h"
 
 namespace zplan {
-
-// The times of one group.
-struct CurveChange {
-  struct Point {
-    Bytes size;
-    std::optional<Seconds> before;  // none: the base has no measured time of this group and size
-    Seconds now;
-  };
-  MeasuredGroup group;
-  std::vector<Point> points;  // sizes ascend
-};
 
 struct ImportReport {
   std::string base;

@@ -57,6 +57,17 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   });
 }
 
+// No two are the same, in capitals as the driver writes them.
+cudaError_t cudaDeviceGetPCIBusId(char* address, int size, int device) {
+  return call("cudaDeviceGetPCIBusId", [&](Machine& m, Lock&) {
+    if (device < 0 || device >= m.options.devices) return cudaErrorInvalidDevice;
+    const std::string text = fmt::format("0000:{:02X}:00.0", 0xa0 + device);
+    if (size <= static_cast<int>(text.size())) return cudaErrorInvalidValue;
+    *std::copy(text.begin(), text.end(), address) = '\0';
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaGetLastError() {
   const cudaError_t error = thread_error();
   thread_error() = cudaSuccess;

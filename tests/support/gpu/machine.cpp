@@ -343,6 +343,11 @@ void StandIn::forbid_allocations(bool forbid) {
   machine_->forbids_allocations = forbid;
 }
 
+std::optional<int> StandIn::pinned_node() const {
+  const Lock lock(machine_->mutex);
+  return machine_->pinned_node;
+}
+
 std::int64_t StandIn::tasks() const {
   const Lock lock(machine_->mutex);
   return machine_->tasks;
@@ -354,6 +359,10 @@ std::int64_t StandIn::launches() const {
 std::int64_t StandIn::collectives() const {
   const Lock lock(machine_->mutex);
   return machine_->collectives;
+}
+std::int64_t StandIn::collective_bytes() const {
+  const Lock lock(machine_->mutex);
+  return machine_->collective_bytes;
 }
 
 namespace {

@@ -193,6 +193,10 @@ class Machine {
   bool check_range(const Access& access, const std::string& what, bool may_be_pageable = false);
   void note(const Access& access, const Agent& agent, const std::string& what);
   void fail(Device& device, cudaError_t error);
+  void count_collective(std::size_t bytes) {
+    ++collectives;
+    collective_bytes += static_cast<std::int64_t>(bytes);
+  }
   void report_leftovers();
   void stop();
 
@@ -218,12 +222,13 @@ class Machine {
   std::map<std::string, std::deque<std::pair<int, int>>> call_failures;  // calls to come, error
   int communicator_error = 0;
   bool forbids_allocations = false;
+  std::optional<int> pinned_node;  // that the thread preferred at the last allocation
   bool has_failed = false;  // a device or a call: queues are brought to their end in no order
   bool is_stopping = false, is_broken = false;
   std::map<std::thread::id, std::pair<std::string, bool>> blocked;
   std::set<std::thread::id> computing;
   TimePoint last_progress = std::chrono::steady_clock::now();
-  std::int64_t tasks = 0, launches = 0, collectives = 0;
+  std::int64_t tasks = 0, launches = 0, collectives = 0, collective_bytes = 0;
   std::int64_t unfinished = 0;
   std::shared_ptr<void> nccl;  // its communicators (nccl.h)
 };

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tests/support/gpu/machine.h"
+#include "tests/support/memory_policy.h"
 
 namespace zplan::stand_in {
 namespace {
@@ -117,6 +118,7 @@ cudaError_t cudaFree(void* memory) {
 
 cudaError_t cudaHostAlloc(void** memory, std::size_t size, unsigned) {
   return call("cudaHostAlloc", [&](Machine& m, Lock&) {
+    m.pinned_node = zplan::testing_support::preferred_node();
     *memory = allocate(m, size, -1, "cudaHostAlloc");
     std::memset(*memory, 0, size);  // other threads may not poll NaNs
     return cudaSuccess;

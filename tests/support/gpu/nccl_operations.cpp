@@ -154,7 +154,7 @@ void run_collective(Machine& m, Device& device, Agent& agent, ncclComm& comm,
   if (meeting.calls.size() == group.size) {
     compute(meeting.calls);
     meeting.is_done = true;
-    ++m.collectives;
+    m.count_collective(call.count * size_of_type(call.type));
   }
   nccl.changed.notify_all();
   m.wait(
@@ -181,7 +181,7 @@ void match(Machine& m, CommGroup& group, std::pair<int, int> way) {
     from.is_done = to.is_done = true;
     pair.sends.pop_front();
     pair.receives.pop_front();
-    ++m.collectives;
+    m.count_collective(from.count * size_of_type(from.type));
   }
 }
 

@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,9 +65,13 @@ class StandIn {
   // From now on until told otherwise: an allocation is a finding.
   void forbid_allocations(bool forbid);
 
-  std::int64_t tasks() const;     // that have run
-  std::int64_t launches() const;  // of graphs
-  std::int64_t collectives() const;
+  // The NUMA node that the thread preferred which last asked for pinned memory.
+  std::optional<int> pinned_node() const;
+
+  std::int64_t tasks() const;             // that have run
+  std::int64_t launches() const;          // of graphs
+  std::int64_t collectives() const;       // and transfers
+  std::int64_t collective_bytes() const;  // that NCCL was told to move, by the count of each call
 
  private:
   std::unique_ptr<Machine> machine_;
