@@ -47,6 +47,7 @@ class NcclComm final : public QueuedComm {
   void receive(std::int32_t rank, const Instance& at, std::byte* to, Bytes bytes) override;
   bool may_be_captured() const override { return true; }
   void check() override;
+  std::string under_way() override;
   void abort() noexcept override;
 
  private:
@@ -100,6 +101,7 @@ class NcclComm final : public QueuedComm {
   void queued(ncclResult_t result, ncclComm_t comm, const Instance& at);
   void watch(Lane lane, OpId op);
   void check_deadline(Lane lane);
+  std::string words(const LaneWatch& watch, OpId op) const;
 
   const Job& job_;
   const std::int32_t rank_;
