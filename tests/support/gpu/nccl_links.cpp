@@ -5,14 +5,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 
 namespace zplan::stand_in {
 namespace {
 
-constexpr timeval kPatience{.tv_sec = 10, .tv_usec = 0};  // with who does not read
+constexpr std::chrono::seconds kPatience{2};  // at the end, with who does not read
 
 // Ahead of the group's key, the clock and the data.
 struct Header {
@@ -115,12 +117,19 @@ Links::~Links() { end(); }
 void Links::end() {
   if (!acceptor_.joinable()) return;
   {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     is_ending_ = true;
+    changed_.notify_all();
+    const auto are_written = [&] {
+      return std::all_of(ways_.begin(), ways_.end(),
+                         [](const auto& way) { return way.second.is_done; });
+    };
+    changed_.wait_for(lock, kPatience, are_written);
+    for (const auto& [process, way] : ways_)
+      if (!way.is_done) ::shutdown(way.socket, SHUT_RDWR);
     for (const int socket : sockets_) ::shutdown(socket, SHUT_RDWR);
   }
-  changed_.notify_all();
-  ways_.clear();
+  for (auto& [process, way] : ways_) way.writer.join();
   ::shutdown(listener_, SHUT_RDWR);
   acceptor_.join();
   readers_.clear();
@@ -132,8 +141,9 @@ int Links::own_process() { return ::getpid(); }
 
 Links::Way& Links::way_to(int process) {
   Way& way = ways_[process];
-  if (!way.writer.joinable())
-    way.writer = std::jthread([this, process, &way] { write_all(process, way); });
+  if (way.writer.joinable()) return way;
+  way.socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  way.writer = std::jthread([this, process, &way] { write_all(process, way); });
   return way;
 }
 
@@ -166,10 +176,8 @@ void Links::read_all(int socket) {
 }
 
 void Links::write_all(int process, Way& way) {
-  const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
   const Address address(process);
-  bool works = ::connect(socket, address.get(), address.size) == 0;
+  bool works = ::connect(way.socket, address.get(), address.size) == 0;
   std::unique_lock lock(mutex_);
   while (works) {
     changed_.wait(lock, [&] { return !way.posts.empty() || is_ending_; });
@@ -177,12 +185,14 @@ void Links::write_all(int process, Way& way) {
     const PostPtr post = std::move(way.posts.front());
     way.posts.pop_front();
     lock.unlock();
-    works = send_post(socket, *post);
+    works = send_post(way.socket, *post);
     lock.lock();
   }
+  ::close(way.socket);
+  way.is_done = true;
+  changed_.notify_all();
   lock.unlock();
   if (!works) lose_(process);
-  ::close(socket);
 }
 
 }  // namespace zplan::stand_in

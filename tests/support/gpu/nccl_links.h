@@ -59,13 +59,15 @@ class Links {
   void open(int process);
   // In order; waits for nothing.
   void send(int process, PostPtr post);
-  // Returns when all is written; nothing is taken or lost any more.
+  // Returns when all is written that others read; nothing is taken or lost any more.
   void end();
 
  private:
   struct Way {
-    std::deque<PostPtr> posts;
-    std::jthread writer;
+    std::deque<PostPtr> posts{};
+    int socket = -1;
+    bool is_done = false;
+    std::jthread writer{};
   };
 
   Way& way_to(int process);  // with the lock held
