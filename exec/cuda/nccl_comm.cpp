@@ -134,7 +134,8 @@ NcclComm::NcclComm(CudaQueues& queues, const ProcessGroup& processes)
       rank_(processes.rank),
       program_(job_.class_of(rank_).program),
       queues_(queues),
-      deadline_(processes.deadline) {
+      deadline_(processes.deadline),
+      check_processes_(processes.check) {
   cuda::check(cudaSetDevice(queues.device()), "cudaSetDevice");
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // read when the first communicator is made
   connect(processes);
@@ -320,6 +321,7 @@ void NcclComm::wait_until_ready(ncclComm_t comm, const std::string& what) const 
     if (asked != ncclSuccess) fail(asked, comm, what);
     if (state == ncclSuccess) return;
     if (state != ncclInProgress) fail(state, comm, what);
+    check_processes_();  // NCCL does not miss who is lost before it connects
   }
 }
 
@@ -330,6 +332,7 @@ void NcclComm::wait_until_done(const Communicator& communicator) const {
   cudaError_t state = cudaStreamQuery(stream);
   for (; state == cudaErrorNotReady; state = cudaStreamQuery(stream)) {
     wait_until_ready(communicator.comm, what);
+    check_processes_();
     patience.wait();
   }
   cudaGetLastError();  // "not ready" is remembered like a failure

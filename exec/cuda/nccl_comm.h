@@ -18,6 +18,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -108,6 +109,7 @@ class NcclComm final : public QueuedComm {
   const Program& program_;
   CudaQueues& queues_;
   const std::chrono::seconds deadline_;
+  const std::function<void()> check_processes_;
   DeviceMemory first_use_;  // freeing it waits for the device, so after the communicators
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::array<LaneWatch, kLaneCount> watches_;

@@ -71,8 +71,7 @@ class ThreadedRun {
     if (has_queues(first) && rendezvous == nullptr) {
       state_.queued_comm = std::make_unique<FlagComm>(state_);
     } else if (has_queues(first)) {
-      const auto exchange = [=](const std::string& own) { return rendezvous->exchange(own); };
-      connect({state_.job, first.number, exchange, state_.options->comm_deadline}, first);
+      connect(first, *rendezvous);
     } else if (rendezvous == nullptr) {
       comm_ = std::make_unique<ThreadComm>(*state_.job, signal_);
     } else {
@@ -81,12 +80,18 @@ class ThreadedRun {
     }
   }
 
-  void connect(const ProcessGroup& processes, const Rank& rank) {
+  void connect(const Rank& rank, Rendezvous& rendezvous) {
+    const auto exchange = [&](const std::string& own) { return rendezvous.exchange(own); };
+    const auto check = [&] {
+      if (const auto loss = rendezvous.loss()) throw Error(ExitCode::kDevice, describe(*loss));
+    };
     try {
-      state_.queued_comm = state_.options->device->make_comm(*rank.backend->queues(), processes);
+      state_.queued_comm = state_.options->device->make_comm(
+          *rank.backend->queues(),
+          {state_.job, rank.number, exchange, state_.options->comm_deadline, check});
     } catch (const Error& error) {
       const std::optional<Loss> loss = loss_behind(error);
-      if (!loss) throw;
+      if (!loss || error.what() == describe(*loss)) throw;
       throw Error(ExitCode::kDevice, describe(*loss) + "; " + error.what());
     }
   }
