@@ -27,6 +27,8 @@ struct ProcessGroup {
   // Called by all processes in the same order: the parts of all, by rank.
   std::function<std::vector<std::string>(const std::string& own)> exchange;
   std::chrono::seconds deadline{600};  // for partners, at the start and in each operation
+  // Throws Error(kDevice) once another process is lost.
+  std::function<void()> check = [] {};
 };
 
 class Device {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "exec/comm/collective.h"
 #include "planner/core/units.h"
@@ -24,6 +25,9 @@ class QueuedComm {
   // Polled by the launching thread. Throws Error naming the rank and operation when a partner was
   // lost or a deadline has passed.
   virtual void check() = 0;
+  // The oldest operation that is under way, in words; "": there is none, or flags tell. Of the
+  // launching thread, or when that has ended.
+  virtual std::string under_way() { return {}; }
   // Ends everything under way, after a failure, but for what waits on flags, which their queues
   // open. May be called again; the object is of no other use afterwards.
   virtual void abort() noexcept = 0;

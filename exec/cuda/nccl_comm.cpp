@@ -133,7 +133,8 @@ NcclComm::NcclComm(CudaQueues& queues, const ProcessGroup& processes)
       rank_(processes.rank),
       program_(job_.class_of(rank_).program),
       queues_(queues),
-      deadline_(processes.deadline) {
+      deadline_(processes.deadline),
+      check_processes_(processes.check) {
   cuda::check(cudaSetDevice(queues.device()), "cudaSetDevice");
   make_first_memory();
   connect(processes);
@@ -325,6 +326,7 @@ void NcclComm::wait_until_ready(ncclComm_t comm, const std::string& what) const 
     if (asked != ncclSuccess) fail(asked, comm, what);
     if (state == ncclSuccess) return;
     if (state != ncclInProgress) fail(state, comm, what);
+    check_processes_();  // NCCL does not miss who is lost before it connects
   }
 }
 
@@ -335,6 +337,7 @@ void NcclComm::wait_until_done(const Communicator& communicator) const {
   cudaError_t state = cudaStreamQuery(stream);
   for (; state == cudaErrorNotReady; state = cudaStreamQuery(stream)) {
     wait_until_ready(communicator.comm, what);
+    check_processes_();
     patience.wait();
   }
   cudaGetLastError();  // "not ready" is remembered like a failure
@@ -417,14 +420,32 @@ void NcclComm::check_deadline(Lane lane) {
   if (!watched.operations) return;
   const auto reached = [&](std::size_t event) { return is_reached(watched.events[event].get()); };
   if (const auto overdue = watched.operations->check(reached, std::chrono::steady_clock::now())) {
-    const std::string graph = overdue->op == watched.captured ? "the graph with " : "";
     throw Error(ExitCode::kDevice,
-                "rank " + std::to_string(rank_) + ": " + graph + op_name(overdue->op) +
+                "rank " + std::to_string(rank_) + ": " + words(watched, overdue->op) +
                     " is not done after " + seconds_text(overdue->waited) +
                     ": another rank is lost, or behind for longer than the deadline");
   }
   if (watched.captured && watched.operations->empty() && !is_capturing(queues_.stream(lane)))
     watch(lane, *watched.captured);
+}
+
+std::string NcclComm::words(const LaneWatch& watch, OpId op) const {
+  return (op == watch.captured ? "the graph with " : "") + op_name(op);
+}
+
+// Of the lane that has stood for longest.
+std::string NcclComm::under_way() {
+  std::string text;
+  OperationWatch::Duration longest{};
+  for (LaneWatch& watched : watches_) {
+    if (!watched.operations) continue;
+    const auto reached = [&](std::size_t event) { return is_reached(watched.events[event].get()); };
+    const auto oldest = watched.operations->oldest(reached, std::chrono::steady_clock::now());
+    if (!oldest || oldest->waited < longest) continue;
+    longest = oldest->waited;
+    text = words(watched, oldest->op);
+  }
+  return text;
 }
 
 // Each on a thread of its own: it returns only when the graphs with the communicator's operations

@@ -18,6 +18,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -47,6 +48,7 @@ class NcclComm final : public QueuedComm {
   void receive(std::int32_t rank, const Instance& at, std::byte* to, Bytes bytes) override;
   bool may_be_captured() const override { return true; }
   void check() override;
+  std::string under_way() override;
   void abort() noexcept override;
 
  private:
@@ -101,12 +103,14 @@ class NcclComm final : public QueuedComm {
   void queued(ncclResult_t result, ncclComm_t comm, const Instance& at);
   void watch(Lane lane, OpId op);
   void check_deadline(Lane lane);
+  std::string words(const LaneWatch& watch, OpId op) const;
 
   const Job& job_;
   const std::int32_t rank_;
   const Program& program_;
   CudaQueues& queues_;
   const std::chrono::seconds deadline_;
+  const std::function<void()> check_processes_;
   DeviceMemory first_use_;  // freeing it waits for the device, so after the communicators
   std::vector<std::unique_ptr<Communicator>> communicators_;
   std::array<LaneWatch, kLaneCount> watches_;

@@ -38,9 +38,10 @@ class OperationWatch {
     return newest;
   }
 
-  // `reached(index)`: whether an event was reached. Forgets the operations that are done.
+  // The oldest that is under way. `reached(index)`: whether an event was reached. Forgets the
+  // operations that are done.
   template <typename Reached>
-  std::optional<Overdue> check(const Reached& reached, TimePoint now) {
+  std::optional<Overdue> oldest(const Reached& reached, TimePoint now) {
     while (count_ > 0 && reached(oldest_)) {
       oldest_ = (oldest_ + 1) % operations_.size();
       --count_;
@@ -48,9 +49,14 @@ class OperationWatch {
     }
     if (count_ == 0) return std::nullopt;
     const Operation& operation = operations_[oldest_];
-    const Duration waited = now - std::max(operation.queued, advanced_);
-    if (waited <= deadline_) return std::nullopt;
-    return Overdue{operation.op, waited};
+    return Overdue{operation.op, now - std::max(operation.queued, advanced_)};
+  }
+
+  // The same, where it has been under way for longer than the deadline.
+  template <typename Reached>
+  std::optional<Overdue> check(const Reached& reached, TimePoint now) {
+    const std::optional<Overdue> found = oldest(reached, now);
+    return found && found->waited > deadline_ ? found : std::nullopt;
   }
 
  private:

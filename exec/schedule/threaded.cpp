@@ -21,6 +21,8 @@
 namespace zplan::exec {
 namespace {
 
+constexpr Seconds kGraceOfQueues{2};  // for the rendezvous to tell of who made communication fail
+
 class ThreadedRun {
  public:
   explicit ThreadedRun(RunState& state) : state_(state) {
@@ -53,6 +55,7 @@ class ThreadedRun {
         fail(std::current_exception());
       }
     }
+    if (loss_ && state_.queued_comm) throw lost(*loss_, *state_.queued_comm);
     if (error_) std::rethrow_exception(error_);
   }
 
@@ -68,10 +71,7 @@ class ThreadedRun {
     if (has_queues(first) && rendezvous == nullptr) {
       state_.queued_comm = std::make_unique<FlagComm>(state_);
     } else if (has_queues(first)) {
-      const auto exchange = [=](const std::string& own) { return rendezvous->exchange(own); };
-      state_.queued_comm = state_.options->device->make_comm(
-          *first.backend->queues(),
-          {state_.job, first.number, exchange, state_.options->comm_deadline});
+      connect(first, *rendezvous);
     } else if (rendezvous == nullptr) {
       comm_ = std::make_unique<ThreadComm>(*state_.job, signal_);
     } else {
@@ -80,9 +80,46 @@ class ThreadedRun {
     }
   }
 
+  void connect(const Rank& rank, Rendezvous& rendezvous) {
+    const auto exchange = [&](const std::string& own) { return rendezvous.exchange(own); };
+    const auto check = [&] {
+      if (const auto loss = rendezvous.loss()) throw Error(ExitCode::kDevice, describe(*loss));
+    };
+    try {
+      state_.queued_comm = state_.options->device->make_comm(
+          *rank.backend->queues(),
+          {state_.job, rank.number, exchange, state_.options->comm_deadline, check});
+    } catch (const Error& error) {
+      const std::optional<Loss> loss = loss_behind(error);
+      if (!loss || error.what() == describe(*loss)) throw;
+      throw Error(ExitCode::kDevice, describe(*loss) + "; " + error.what());
+    }
+  }
+
+  // Of another process, that the rendezvous knows of or soon will.
+  std::optional<Loss> loss_behind(const Error& error) const {
+    const Rendezvous* const rendezvous = state_.options->rendezvous.get();
+    if (rendezvous == nullptr || error.code() != ExitCode::kDevice) return std::nullopt;
+    return rendezvous->wait_for_loss(kGraceOfQueues);
+  }
+
+  // Its threads have ended. A device that has failed says nothing.
+  static Error lost(const Loss& loss, QueuedComm& comm) {
+    std::string at;
+    try {
+      at = comm.under_way();
+    } catch (const Error&) {
+    }
+    return {ExitCode::kDevice, describe(loss) + (at.empty() ? "" : "; under way here: " + at)};
+  }
+
   // The loss of another process ends this one.
   void tell(const Loss& loss) {
     const auto* comm = dynamic_cast<const ProcessComm*>(comm_.get());
+    {
+      const std::lock_guard lock(error_mutex_);
+      if (!error_) loss_ = loss;
+    }
     fail(std::make_exception_ptr(comm != nullptr ? comm->lost(loss)
                                                  : Error(ExitCode::kDevice, describe(loss))));
   }
@@ -132,6 +169,10 @@ class ThreadedRun {
       begin();
       body();
     } catch (const Stopped&) {
+    } catch (const Error& error) {
+      const std::exception_ptr own = std::current_exception();
+      const std::optional<Loss> loss = has_queues(rank) ? loss_behind(error) : std::nullopt;
+      loss ? tell(*loss) : fail(own);
     } catch (...) {
       fail(std::current_exception());
     }
@@ -204,6 +245,7 @@ class ThreadedRun {
   std::once_flag started_;
   std::mutex error_mutex_;
   std::exception_ptr error_;
+  std::optional<Loss> loss_;  // where it is the error
 };
 
 }  // namespace

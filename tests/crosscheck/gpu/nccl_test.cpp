@@ -103,5 +103,24 @@ TEST(NcclOnGpu, CollectivesGiveTheBitsOfTheirArithmetic) {
   EXPECT_EQ(gpu.findings(), std::vector<std::string>{});
 }
 
+// NCCL knows nothing of a rank that has not connected; the rendezvous does.
+TEST(NcclOnGpu, ConnectingEndsWhenAProcessIsLost) {
+  const stand_in::StandIn gpu({.devices = kWorld});
+  const Job job = testing::communication_job(kWorld, all_calls());
+  const std::vector<Lane> lanes{Lane::kCommReduce};
+  CudaQueues queues(0, std::make_shared<StreamBudget>(0, 8), lanes);
+  const auto exchange = [](const std::string& own) {
+    return std::vector<std::string>{own, "", ""};
+  };
+  const auto check = [] { throw Error(ExitCode::kDevice, "rank 1 is lost"); };
+  try {
+    NcclComm(queues, {&job, 0, exchange, std::chrono::seconds(60), check});
+    FAIL() << "nobody else has come";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "rank 1 is lost");
+  }
+  EXPECT_EQ(gpu.findings(), std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace zplan::exec::cuda

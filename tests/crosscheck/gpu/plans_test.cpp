@@ -2,8 +2,10 @@
 // with ranks that share a device and with ranks on devices of their own, which meet by NCCL; and
 // nothing that the stand-in judges is done wrong. A few plans always run;
 // ZPLAN_GPU_EVERY=12 bin/test_crosscheck_gpu_plans runs every 12th of the cover besides, 1 all of
-// it; ZPLAN_GPU_DEADLINE=3600 gives partners so many seconds, on a machine that has other work.
-// Ranks on devices of their own are threads that meet over sockets, as processes do.
+// it; ZPLAN_GPU_PROCESSES=12 runs every 12th of those of several ranks by `zplan run` in real
+// processes; ZPLAN_GPU_DEADLINE=3600 gives partners so many seconds, on a machine that has other
+// work. Elsewhere ranks on devices of their own are threads that meet over sockets, as processes
+// do.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@
 #include "planner/core/error.h"
 #include "planner/program/instances/validation.h"
 #include "planner/program/kernels/kernel_set.h"
+#include "tests/crosscheck/gpu/real_processes.h"
 #include "tests/support/gpu/judged_device.h"
 #include "tests/support/gpu/stand_in.h"
 #include "tests/support/plan_cover.h"
@@ -52,14 +55,20 @@ Choice within_cuda(Choice c) {
   return c;
 }
 
-std::vector<Choice> choices() {
+std::int64_t ranks_of(const Choice& choice) {
+  return testing_support::plan_of(choice, "cpu.f32").parallel.ranks();
+}
+
+// Every so many as the environment says, of plans of so many ranks; none where it says nothing.
+std::vector<Choice> choices(const char* environment, int least_ranks) {
   std::vector<Choice> all, some;
-  const char* const variable = std::getenv("ZPLAN_GPU_EVERY");
+  const char* const variable = std::getenv(environment);
   if (variable == nullptr) return some;
   const std::size_t every = std::max<std::size_t>(1, std::stoull(variable));
   for (const Choice& of_cover : testing_support::pairwise_choices()) {
     const Choice c = within_cuda(of_cover);
-    if (testing_support::is_legal(c) && std::find(all.begin(), all.end(), c) == all.end())
+    if (testing_support::is_legal(c) && ranks_of(c) >= least_ranks &&
+        std::find(all.begin(), all.end(), c) == all.end())
       all.push_back(c);
   }
   for (std::size_t i = 0; i < all.size(); i += every) some.push_back(all[i]);
@@ -170,14 +179,14 @@ void expect_same_way(const Tensors& got, const Expected& expected) {
   }
 }
 
-void expect_agreement(const Trained& got, const Expected& expected, const Plan& plan) {
+void expect_same_numbers(const exec::RunResult& got, const Expected& expected, const Plan& plan) {
   const DType compute = find_kernel_set(plan.kernel_set).compute;
   const double allowed = compute == DType::kBf16 ? kBf16 : compute == DType::kF16 ? kFp16 : kF32;
-  const auto &ours = got.result.steps, &theirs = expected.trained->result.steps;
+  const auto &ours = got.steps, &theirs = expected.trained->result.steps;
   ASSERT_EQ(ours.size(), theirs.size());
   for (std::size_t i = 0; i < theirs.size(); ++i)
     EXPECT_NEAR(ours[i].loss, theirs[i].loss, allowed * theirs[i].loss) << "step " << i;
-  const auto &mine = got.result.validations, &valid = expected.trained->result.validations;
+  const auto &mine = got.validations, &valid = expected.trained->result.validations;
   ASSERT_EQ(mine.size(), valid.size());
   for (std::size_t i = 0; i < valid.size(); ++i)
     EXPECT_NEAR(mine[i].loss, valid[i].loss, allowed * valid[i].loss) << "validation";
@@ -185,7 +194,12 @@ void expect_agreement(const Trained& got, const Expected& expected, const Plan& 
   for (std::size_t i = 0; i < theirs.size(); ++i)
     EXPECT_NEAR(ours[i].gradient_norm, theirs[i].gradient_norm, kF32 * theirs[i].gradient_norm)
         << "step " << i;
-  expect_same_way(testing_support::states(got), expected);
+}
+
+void expect_agreement(const Trained& got, const Expected& expected, const Plan& plan) {
+  expect_same_numbers(got.result, expected, plan);
+  if (find_kernel_set(plan.kernel_set).compute == DType::kF32)
+    expect_same_way(testing_support::states(got), expected);
 }
 
 // Nothing where the device has no kernels for the plan.
@@ -234,6 +248,37 @@ void expect_agreement_with_the_cpu(const Plan& plan) {
   } catch (const Error& error) {
     if (error.code() != ExitCode::kBadInput) throw;
     GTEST_SKIP() << error.what();
+  }
+}
+
+// As `zplan run` has it, whose plans name a cluster that has such devices.
+void expect_processes(Plan plan, const Job& job, LaunchMode launch, const Expected& expected) {
+  SCOPED_TRACE(launch == LaunchMode::kGraph ? "graphs" : "streams");
+  const Plan cpu_plan = plan;
+  plan.kernel_set = job.kernel_set;
+  plan.hardware = "dgx-h100";
+  plan.launch = launch;
+  testing_support::ProcessRun run{
+      .steps = kSteps, .validates = !no_validation(job), .deadline = deadline()};
+  testing_support::make_steps_plain(job, run.train);
+  const auto got = testing_support::run_in_processes(plan, job.world(), run);
+  expect_same_numbers(got.result, expected, cpu_plan);
+  EXPECT_EQ(got.findings, std::vector<std::string>{});
+  if (launch == LaunchMode::kGraph) {
+    EXPECT_GE(got.launches, kSteps);
+  }
+}
+
+void expect_processes_agree_with_the_cpu(const Plan& plan) {
+  const std::optional<Job> job = cuda_job(plan);
+  if (!job) GTEST_SKIP() << "no kernel set for a device has this plan";
+  try {
+    const Expected expected = train_on_cpu(plan);
+    expect_processes(plan, *job, LaunchMode::kStream, expected);
+    expect_processes(plan, *job, LaunchMode::kGraph, expected);
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kBadInput) GTEST_SKIP() << error.what();
+    FAIL() << error.what();
   }
 }
 
@@ -287,18 +332,29 @@ TEST(PlansOnGpu, OfStatesOnTheHost) {
   expect_agreement_with_the_cpu(plan);
 }
 
+std::string plan_name(const testing::TestParamInfo<Choice>& plan) {
+  return testing_support::name_of(plan.param);
+}
+
 class CoverOnGpu : public testing::TestWithParam<Choice> {};
 
 TEST_P(CoverOnGpu, GivesWhatTheCpuGives) {
   expect_agreement_with_the_cpu(testing_support::plan_of(GetParam(), "cpu.f32"));
 }
 
-std::string plan_name(const testing::TestParamInfo<Choice>& plan) {
-  return testing_support::name_of(plan.param);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CoverOnGpu);
+INSTANTIATE_TEST_SUITE_P(Pairwise, CoverOnGpu, testing::ValuesIn(choices("ZPLAN_GPU_EVERY", 1)),
+                         plan_name);
+
+class CoverInProcesses : public testing::TestWithParam<Choice> {};
+
+TEST_P(CoverInProcesses, GivesWhatTheCpuGives) {
+  expect_processes_agree_with_the_cpu(testing_support::plan_of(GetParam(), "cpu.f32"));
 }
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CoverOnGpu);
-INSTANTIATE_TEST_SUITE_P(Pairwise, CoverOnGpu, testing::ValuesIn(choices()), plan_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CoverInProcesses);
+INSTANTIATE_TEST_SUITE_P(Pairwise, CoverInProcesses,
+                         testing::ValuesIn(choices("ZPLAN_GPU_PROCESSES", 2)), plan_name);
 
 }  // namespace
 }  // namespace zplan

@@ -50,7 +50,8 @@ class JudgedBackend final : public exec::Backend {
 
 class JudgedDevice final : public exec::Device {
  public:
-  explicit JudgedDevice(int index) : device_(exec::CudaDeviceOptions{index}) {}
+  JudgedDevice(int index, std::shared_ptr<void> keeps)
+      : keeps_(std::move(keeps)), device_(exec::CudaDeviceOptions{index}) {}
 
   void check(const KernelSet& set) const override { device_.check(set); }
   bool ranks_may_share_graphs() const override { return device_.ranks_may_share_graphs(); }
@@ -72,13 +73,14 @@ class JudgedDevice final : public exec::Device {
   }
 
  private:
+  std::shared_ptr<void> keeps_;
   exec::cuda::CudaDevice device_;
 };
 
 }  // namespace
 
-std::shared_ptr<exec::Device> make_judged_device(int index) {
-  return std::make_shared<JudgedDevice>(index);
+std::unique_ptr<exec::Device> make_judged_device(int index, std::shared_ptr<void> keeps) {
+  return std::make_unique<JudgedDevice>(index, std::move(keeps));
 }
 
 }  // namespace zplan::stand_in

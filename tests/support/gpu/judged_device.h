@@ -8,6 +8,8 @@
 
 namespace zplan::stand_in {
 
-std::shared_ptr<exec::Device> make_judged_device(int index = 0);
+// `keeps` lives as long as the device: the stand-in, where nobody else has it.
+std::unique_ptr<exec::Device> make_judged_device(int index = 0,
+                                                 std::shared_ptr<void> keeps = nullptr);
 
 }  // namespace zplan::stand_in

@@ -39,6 +39,7 @@ Machine::~Machine() {
   stop();
   for (Device& device : devices) device.queues.clear();  // they use streams and their branches
   streams.clear();
+  end_links(*this);
   the_machine = nullptr;
 }
 
@@ -59,7 +60,10 @@ void Machine::find(std::string finding) { findings.push_back(std::move(finding))
 
 Device& Machine::current_device() { return devices[static_cast<std::size_t>(thread_device())]; }
 
-Agent Machine::make_agent(std::string name) { return {agents++, std::move(name), {}}; }
+Agent Machine::make_agent(std::string name) {
+  const std::size_t own = agents++;
+  return {own * options.processes + options.process, std::move(name), {}};
+}
 
 // Streams take turns in the hardware queues.
 Stream& Machine::make_stream(Device& device, int priority) {

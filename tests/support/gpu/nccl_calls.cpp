@@ -15,7 +15,7 @@ struct OpenGroup {
   int depth = 0;
   ncclComm* comm = nullptr;
   cudaStream_t stream = nullptr;
-  std::vector<PartPtr> parts;
+  std::vector<Part> parts;
 };
 thread_local OpenGroup open_group;
 
@@ -28,46 +28,38 @@ T add(T x, T y) {
   }
 }
 
-// Elements [begin, begin + count) of all inputs.
+// Elements [begin, begin + count) of what all bring.
 template <typename T>
-std::vector<T> sums(const std::map<int, Collective>& calls, std::size_t begin, std::size_t count) {
-  std::vector<T> all;
-  for (const auto& [rank, call] : calls) {
-    const T* input = static_cast<const T*>(call.input) + begin;
-    if (all.empty()) {
-      all.assign(input, input + count);
+std::vector<T> sums(const Posts& all, std::size_t begin, std::size_t count) {
+  std::vector<T> sum;
+  for (const auto& [rank, post] : all) {
+    const T* input = reinterpret_cast<const T*>(post->data.data()) + begin;
+    if (sum.empty()) {
+      sum.assign(input, input + count);
       continue;
     }
-    for (std::size_t i = 0; i < count; ++i) all[i] = add(all[i], input[i]);
+    for (std::size_t i = 0; i < count; ++i) sum[i] = add(sum[i], input[i]);
   }
-  return all;
+  return sum;
 }
 
 template <typename T>
-void reduce(const std::map<int, Collective>& calls) {
-  const Collective& first = calls.begin()->second;
-  const std::size_t n = first.count;
-  const bool scatters = first.kind == Kind::kReduceScatter;
-  const std::vector<T> all = sums<T>(calls, 0, scatters ? n * calls.size() : n);
-  for (const auto& [rank, call] : calls) {
-    if (first.kind == Kind::kReduce && rank != first.root) continue;
-    const T* own = all.data() + (scatters ? n * static_cast<std::size_t>(rank) : 0);
-    std::memcpy(call.output, own, n * sizeof(T));
-  }
+void reduce(const Collective& call, const Posts& all, int rank) {
+  if (call.kind == Kind::kReduce && rank != call.root) return;
+  const bool scatters = call.kind == Kind::kReduceScatter;
+  const std::size_t begin = scatters ? call.count * static_cast<std::size_t>(rank) : 0;
+  const std::vector<T> sum = sums<T>(all, begin, call.count);
+  std::memcpy(call.output, sum.data(), call.count * sizeof(T));
 }
 
-void gather(const std::map<int, Collective>& calls) {
-  const std::size_t bytes = calls.begin()->second.count * size_of_type(calls.begin()->second.type);
-  for (const auto& [to, reader] : calls)
-    for (const auto& [from, writer] : calls)
-      std::memmove(static_cast<std::byte*>(reader.output) + bytes * static_cast<std::size_t>(from),
-                   writer.input, bytes);
+void gather(const Collective& call, const Posts& all) {
+  auto* next = static_cast<std::byte*>(call.output);
+  for (const auto& [rank, post] : all) next = std::copy(post->data.begin(), post->data.end(), next);
 }
 
-void broadcast(const std::map<int, Collective>& calls) {
-  const Collective& root = calls.at(calls.begin()->second.root);
-  for (const auto& [rank, call] : calls)
-    std::memmove(call.output, root.input, root.count * size_of_type(root.type));
+void broadcast(const Collective& call, const Posts& all) {
+  const std::vector<std::byte>& data = all.at(call.root)->data;
+  std::memcpy(call.output, data.data(), data.size());
 }
 
 }  // namespace
@@ -93,31 +85,29 @@ std::size_t size_of_type(ncclDataType_t type) {
   }
 }
 
-void compute(const std::map<int, Collective>& calls) {
-  const Collective& first = calls.begin()->second;
-  if (first.kind == Kind::kAllGather) return gather(calls);
-  if (first.kind == Kind::kBroadcast) return broadcast(calls);
-  switch (first.type) {
+void compute(const Collective& call, const Posts& all, int rank) {
+  if (call.kind == Kind::kAllGather) return gather(call, all);
+  if (call.kind == Kind::kBroadcast) return broadcast(call, all);
+  switch (call.type) {
     case ncclFloat64:
-      return reduce<double>(calls);
+      return reduce<double>(call, all, rank);
     case ncclFloat32:
-      return reduce<float>(calls);
+      return reduce<float>(call, all, rank);
     case ncclFloat16:
-      return reduce<__half>(calls);
+      return reduce<__half>(call, all, rank);
     case ncclBfloat16:
-      return reduce<__nv_bfloat16>(calls);
+      return reduce<__nv_bfloat16>(call, all, rank);
     case ncclInt32:
-      return reduce<std::int32_t>(calls);
+      return reduce<std::int32_t>(call, all, rank);
     default:
-      return reduce<std::uint8_t>(calls);
+      return reduce<std::uint8_t>(call, all, rank);
   }
 }
 
 namespace {
 
-ncclResult_t queue_part(ncclComm* comm, cudaStream_t stream, Part part) {
-  const PartPtr made = std::make_shared<Part>(std::move(part));
-  if (open_group.depth == 0) return queue_transfers(comm, {made}, stream);
+ncclResult_t queue_part(ncclComm* comm, cudaStream_t stream, const Part& part) {
+  if (open_group.depth == 0) return queue_transfers(comm, {part}, stream);
   if (!open_group.parts.empty() && (open_group.comm != comm || open_group.stream != stream))
     return nccl_call("ncclGroupStart", [](Machine& m, Lock&, Nccl&) {
       m.find("ncclGroupStart: a group over several communicators or streams");
@@ -125,7 +115,7 @@ ncclResult_t queue_part(ncclComm* comm, cudaStream_t stream, Part part) {
     });
   open_group.comm = comm;
   open_group.stream = stream;
-  open_group.parts.push_back(made);
+  open_group.parts.push_back(part);
   return ncclSuccess;
 }
 
@@ -155,7 +145,7 @@ ncclResult_t ncclGroupEnd() {
       return ncclInvalidUsage;
     });
   if (--open_group.depth > 0 || open_group.parts.empty()) return ncclSuccess;
-  const std::vector<PartPtr> parts = std::exchange(open_group.parts, {});
+  const std::vector<Part> parts = std::exchange(open_group.parts, {});
   return queue_transfers(open_group.comm, parts, open_group.stream);
 }
 

@@ -10,70 +10,28 @@
 namespace zplan::stand_in {
 namespace {
 
-bool is_formed(const ncclComm& comm) {
-  return comm.group != nullptr && comm.group->came == comm.group->size;
-}
-
-CommGroup& make_group(Nccl& nccl, std::size_t size, const std::string& ranks) {
-  CommGroup& group = nccl.groups.emplace_back();
-  group.name = fmt::format("communicator {} {}", nccl.groups.size(), ranks);
-  group.size = size;
-  group.members.resize(size);
-  return group;
-}
-
-void join_group(Machine& m, CommGroup& group, ncclComm& comm, int rank) {
-  comm.group = &group;
-  comm.rank = rank;
-  for (const ncclComm* other : group.members)
-    if (other != nullptr && other->device == comm.device)
-      m.find(fmt::format("{}: two of its ranks are on device {}", group.name, comm.device->index));
-  if (group.members[static_cast<std::size_t>(rank)] != nullptr)
-    m.find(fmt::format("{}: rank {} comes twice", group.name, rank));
-  group.members[static_cast<std::size_t>(rank)] = &comm;
-  ++group.came;
-}
-
-// All have come: those of a color become a communicator.
-void form(Machine& m, Nccl& nccl, CommGroup::Split& split) {
-  for (auto& [color, members] : split.by_color) {
-    std::sort(members.begin(), members.end(), [](const auto& x, const auto& y) {
-      return std::pair(x.key, x.rank) < std::pair(y.key, y.rank);
-    });
-    std::string ranks;
-    for (const auto& member : members)
-      ranks += fmt::format("{}{}", ranks.empty() ? "" : " ", member.rank);
-    CommGroup& group = make_group(nccl, members.size(), "of ranks " + ranks);
-    for (std::size_t i = 0; i < members.size(); ++i)
-      join_group(m, group, *members[i].comm, static_cast<int>(i));
-  }
-}
-
 // Where it stands: its own start, and the latest split that it takes part in.
-ncclResult_t state_of(const Machine& m, const ncclComm& comm) {
+ncclResult_t state_of(const Machine& m, const Nccl& nccl, const ncclComm& comm) {
   if (m.communicator_error != 0) return static_cast<ncclResult_t>(m.communicator_error);
   if (comm.error != ncclSuccess) return comm.error;
-  if (!is_formed(comm)) return ncclInProgress;
-  if (comm.splits == 0) return ncclSuccess;
-  const CommGroup::Split& latest = comm.group->splits[comm.splits - 1];
-  return latest.came == static_cast<int>(comm.group->size) ? ncclSuccess : ncclInProgress;
+  if (comm.group == nullptr) return ncclInProgress;
+  if (is_cut_off(nccl, *comm.group)) return ncclRemoteError;
+  if (!comm.group->is_formed()) return ncclInProgress;
+  if (comm.parts.empty()) return ncclSuccess;
+  const MeetingKey latest{MeetingKey::Kind::kSplit, std::ssize(comm.parts) - 1};
+  return are_all_there(*comm.group, latest) ? ncclSuccess : ncclInProgress;
 }
 
 ncclResult_t settled(Machine& m, Lock& lock, Nccl& nccl, ncclComm& comm) {
-  if (!comm.is_blocking) return state_of(m, comm);
+  if (!comm.is_blocking) return state_of(m, nccl, comm);
   m.last_progress = std::chrono::steady_clock::now();
   m.wait(
-      lock, nccl.changed, [&] { return state_of(m, comm) != ncclInProgress; },
+      lock, nccl.changed, [&] { return state_of(m, nccl, comm) != ncclInProgress; },
       "the host waits for a communicator");
-  return state_of(m, comm);
+  return state_of(m, nccl, comm);
 }
 
 }  // namespace
-
-Nccl& nccl_of(Machine& m) {
-  if (m.nccl == nullptr) m.nccl = std::make_shared<Nccl>();
-  return *static_cast<Nccl*>(m.nccl.get());
-}
 
 ncclResult_t nccl_call(const char* function, const NcclBody& body) {
   Machine& m = Machine::the();
@@ -102,7 +60,7 @@ void mark_in_graph(const void* communicator, int change) {
 void report_communicators(Machine& m) {
   for (const ncclComm& comm : nccl_of(m).comms)
     if (comm.is_live)
-      m.find("left over: " + (comm.group == nullptr ? "a communicator" : comm.group->name));
+      m.find("left over: " + (comm.group == nullptr ? "a communicator" : comm.group->name()));
 }
 
 }  // namespace zplan::stand_in
@@ -110,9 +68,10 @@ void report_communicators(Machine& m) {
 using namespace zplan::stand_in;
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  return nccl_call("ncclGetUniqueId", [&](Machine&, Lock&, Nccl& nccl) {
+  return nccl_call("ncclGetUniqueId", [&](Machine& m, Lock&, Nccl& nccl) {
+    open_links(m);
     *id = {};
-    fmt::format_to_n(id->internal, sizeof id->internal - 1, "stand-in {}", nccl.ids++);
+    fmt::format_to_n(id->internal, sizeof id->internal - 1, "{}", new_key(nccl));
     return ncclSuccess;
   });
 }
@@ -120,18 +79,23 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   return nccl_call("ncclCommInitRankConfig", [&](Machine& m, Lock& lock, Nccl& nccl) {
-    CommGroup*& group = nccl.by_id[id.internal];
-    if (group == nullptr) group = &make_group(nccl, static_cast<std::size_t>(size), "of all ranks");
-    if (rank < 0 || rank >= size || group->size != static_cast<std::size_t>(size)) {
+    if (rank < 0 || rank >= size) {
       m.find(fmt::format("ncclCommInitRankConfig: rank {} of {}", rank, size));
       return ncclInvalidArgument;
     }
+    open_links(m);
+    CommGroup& group = group_of(nccl, id.internal);
     ncclComm& comm = nccl.comms.emplace_back();
     comm.device = &m.current_device();
     comm.is_blocking = config->blocking != 0;
-    join_group(m, *group, comm, rank);
+    comm.group = &group;
+    comm.rank = rank;
+    group.members[rank] = &comm;
     *made = &comm;
-    nccl.changed.notify_all();
+    publish(m, {.group = group.key,
+                .meeting = {MeetingKey::Kind::kStart},
+                .seat = rank,
+                .says = {size, comm.device->index, m.options.devices, 0}});
     return settled(m, lock, nccl, comm);
   });
 }
@@ -140,17 +104,18 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* ma
                            ncclConfig_t* config) {
   return nccl_call("ncclCommSplit", [&](Machine& m, Lock& lock, Nccl& nccl) {
     if (!is_usable(m, parent, "ncclCommSplit")) return ncclInvalidArgument;
-    CommGroup::Split& split = parent->group->splits[parent->splits++];
     *made = nullptr;
     if (color != NCCL_SPLIT_NOCOLOR) {
       ncclComm& comm = nccl.comms.emplace_back();
       comm.device = parent->device;
       comm.is_blocking = config == nullptr || config->blocking != 0;
-      split.by_color[color].push_back({key, parent->rank, &comm});
       *made = &comm;
     }
-    if (++split.came == static_cast<int>(parent->group->size)) form(m, nccl, split);
-    nccl.changed.notify_all();
+    parent->parts.push_back(*made);
+    publish(m, {.group = parent->group->key,
+                .meeting = {MeetingKey::Kind::kSplit, std::ssize(parent->parts) - 1},
+                .seat = parent->rank,
+                .says = {color, key, 0, 0}});
     return settled(m, lock, nccl, *parent);
   });
 }
@@ -168,11 +133,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     const bool is_well = comm->device->failed == cudaSuccess;
     if (comm->graphs > 0 && is_well)
       m.find(fmt::format("ncclCommDestroy: graphs have operations of {}; NCCL would wait for ever",
-                         comm->group->name));
+                         comm->group->name()));
     if (comm->unfinished > 0 && is_well)
-      m.find(fmt::format("ncclCommDestroy: {} has {} operations to do", comm->group->name,
+      m.find(fmt::format("ncclCommDestroy: {} has {} operations to do", comm->group->name(),
                          comm->unfinished));
     comm->is_live = false;
+    publish(m,
+            {.group = comm->group->key, .meeting = {MeetingKey::Kind::kEnd}, .seat = comm->rank});
     return ncclSuccess;
   });
 }
@@ -188,9 +155,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-  return nccl_call("ncclCommGetAsyncError", [&](Machine& m, Lock&, Nccl&) {
+  return nccl_call("ncclCommGetAsyncError", [&](Machine& m, Lock&, Nccl& nccl) {
     if (!is_usable(m, comm, "ncclCommGetAsyncError")) return ncclInvalidArgument;
-    *state = state_of(m, *comm);
+    *state = state_of(m, nccl, *comm);
     return ncclSuccess;
   });
 }

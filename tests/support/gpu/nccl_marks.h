@@ -1,4 +1,4 @@
-// What graphs and communicators of the stand-in GPU know of each other.
+// What the stand-in GPU and its graphs know of communicators.
 #pragma once
 
 namespace zplan::stand_in {
@@ -9,5 +9,7 @@ void mark_in_graph(const void* communicator, int change);
 // Those that nobody has destroyed are findings.
 class Machine;
 void report_communicators(Machine& m);
+// Without the lock: no thread of theirs uses the machine any more.
+void end_links(Machine& m);
 
 }  // namespace zplan::stand_in

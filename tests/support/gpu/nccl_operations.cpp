@@ -56,40 +56,19 @@ std::vector<Access> accesses_of(const Collective& c, int rank, std::size_t membe
   return {};
 }
 
-std::string text_of(const Collective& c) {
-  return fmt::format("{} of {} elements of type {}, root {}", name_of(c.kind), c.count,
-                     static_cast<int>(c.type), c.root);
-}
-
-bool are_alike(const Collective& x, const Collective& y) {
-  return x.kind == y.kind && x.count == y.count && x.type == y.type && x.root == y.root;
-}
-
-bool has_come(const ncclComm& comm, const ncclComm& other) {
-  return other.meetings > comm.meetings - 1 &&
-         comm.group->meetings[comm.meetings - 1].calls.contains(other.rank);
-}
-
 // Whether `comm`, which waits to enter its device, waits in the end for itself: for those inside,
-// whose partners wait to enter theirs.
-bool waits_for(const Nccl& nccl, const ncclComm& comm, const ncclComm& target,
-               std::set<const ncclComm*>& seen) {
+// whose partners of this process wait to enter theirs.
+bool is_in_circle(const Nccl& nccl, const ncclComm& comm, const ncclComm& target,
+                  std::set<const ncclComm*>& seen) {
   for (const ncclComm& inside : nccl.comms) {
     if (!inside.is_inside || inside.device != comm.device) continue;
-    for (const ncclComm* partner : inside.group->members) {
-      if (partner == &inside || !partner->is_entering || has_come(inside, *partner)) continue;
+    for (const auto& [rank, partner] : inside.group->members) {
+      if (!partner->is_entering || !waits_for(inside, rank)) continue;
       if (partner == &target) return true;
-      if (seen.insert(partner).second && waits_for(nccl, *partner, target, seen)) return true;
+      if (seen.insert(partner).second && is_in_circle(nccl, *partner, target, seen)) return true;
     }
   }
   return false;
-}
-
-void break_down(Machine& m, const std::string& finding) {
-  m.find(finding);
-  m.is_broken = true;
-  for (Device& device : m.devices) m.fail(device, cudaErrorLaunchFailure);
-  nccl_of(m).changed.notify_all();
 }
 
 class Residence {
@@ -100,17 +79,17 @@ class Residence {
     Nccl& nccl = nccl_of(m);
     comm.is_entering = true;
     std::set<const ncclComm*> seen;
-    if (needs_device && is_full() && waits_for(nccl, comm, comm, seen))
+    if (needs_device && is_full() && is_in_circle(nccl, comm, comm, seen))
       break_down(m, fmt::format("communicators out of order: on device {} {} of {} waits for a "
                                 "collective whose partners wait for it elsewhere",
-                                device.index, what, comm.group->name));
+                                device.index, what, comm.group->name()));
     const auto may_enter = [&] {
       return comm.is_aborted ||
              ((ticket < 0 || device.next_ticket == ticket) && !(needs_device && is_full()));
     };
     m.wait(lock, nccl.changed, may_enter,
            fmt::format("device {}: {} of {} waits for its turn", device.index, what,
-                       comm.group->name));
+                       comm.group->name()));
     if (ticket >= 0) ++device.next_ticket;
     comm.is_entering = false;
     comm.is_inside = needs_device;
@@ -134,84 +113,59 @@ class Residence {
   bool needs_device_;
 };
 
+std::vector<std::byte> copy_of(const void* data, std::size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(data);
+  return {begin, begin + bytes};
+}
+
+// What a member brings.
+std::vector<std::byte> input_of(const Collective& c, const ncclComm& comm) {
+  if (c.kind == Kind::kBroadcast && comm.rank != c.root) return {};
+  return copy_of(c.input, bytes_of(c) * (c.kind == Kind::kReduceScatter ? comm.group->size : 1));
+}
+
 void run_collective(Machine& m, Device& device, Agent& agent, ncclComm& comm,
                     const Collective& call, std::int64_t ticket) {
   Lock lock(m.mutex);
-  Nccl& nccl = nccl_of(m);
   const Residence residence(m, lock, device, comm, ticket, true, name_of(call.kind));
-  CommGroup& group = *comm.group;
-  const std::int64_t number = comm.meetings++;
-  CommGroup::Meeting& meeting = group.meetings[number];
-  for (const auto& [rank, other] : meeting.calls)
-    if (!are_alike(call, other)) {
-      for (ncclComm* member : group.members) member->error = ncclInvalidUsage;
-      return break_down(
-          m, fmt::format("{}: operation {} is {} on rank {}, {} on rank {}", group.name, number,
-                         text_of(call), comm.rank, text_of(other), rank));
-    }
-  meeting.calls[comm.rank] = call;
-  join(meeting.clock, agent.clock);
-  if (meeting.calls.size() == group.size) {
-    compute(meeting.calls);
-    meeting.is_done = true;
-    m.count_collective(call.count * size_of_type(call.type));
-  }
-  nccl.changed.notify_all();
-  m.wait(
-      lock, nccl.changed, [&] { return meeting.is_done || comm.is_aborted; },
-      fmt::format("device {}: {} of {} waits for its partners", device.index, name_of(call.kind),
-                  group.name));
-  join(agent.clock, meeting.clock);
-  if (++meeting.left == static_cast<int>(group.size)) group.meetings.erase(number);
+  const auto count = static_cast<std::int64_t>(call.count);
+  std::vector<Post> own;
+  own.push_back({.meeting = {MeetingKey::Kind::kCollective, comm.collectives++},
+                 .seat = comm.rank,
+                 .says = {static_cast<int>(call.kind), count, call.type, call.root},
+                 .data = input_of(call, comm)});
+  const auto all = meet(m, lock, agent, comm, std::move(own), name_of(call.kind));
+  if (all.empty()) return;
+  lock.unlock();
+  compute(call, all.front(), comm.rank);
+  lock.lock();
 }
 
-// The oldest of both sides meet.
-void match(Machine& m, CommGroup& group, std::pair<int, int> way) {
-  CommGroup::Pair& pair = group.pairs[way];
-  while (!pair.sends.empty() && !pair.receives.empty()) {
-    Part &from = *pair.sends.front(), &to = *pair.receives.front();
-    if (from.count != to.count || from.type != to.type)
-      return break_down(
-          m, fmt::format("{}: rank {} sends {} elements of type {}, rank {} expects {} of type {}",
-                         group.name, way.first, from.count, static_cast<int>(from.type), way.second,
-                         to.count, static_cast<int>(to.type)));
-    std::memcpy(to.data, from.data, from.count * size_of_type(from.type));
-    join(from.clock, to.clock);
-    join(to.clock, from.clock);
-    from.is_done = to.is_done = true;
-    pair.sends.pop_front();
-    pair.receives.pop_front();
-    m.count_collective(from.count * size_of_type(from.type));
-  }
+Post post_of(const Part& part, ncclComm& comm) {
+  const std::pair way =
+      part.sends ? std::pair(comm.rank, part.peer) : std::pair(part.peer, comm.rank);
+  const std::size_t bytes = part.count * size_of_type(part.type);
+  auto& turns = part.sends ? comm.sent : comm.received;
+  return {.meeting = {MeetingKey::Kind::kTransfer, turns[part.peer]++, way.first, way.second},
+          .seat = part.sends ? 0 : 1,
+          .says = {static_cast<std::int64_t>(part.count), part.type, 0, 0},
+          .data = part.sends ? copy_of(part.data, bytes) : std::vector<std::byte>{}};
 }
 
 void run_transfers(Machine& m, Device& device, Agent& agent, ncclComm& comm,
-                   const std::vector<PartPtr>& calls, std::int64_t ticket) {
+                   const std::vector<Part>& parts, std::int64_t ticket) {
   Lock lock(m.mutex);
-  Nccl& nccl = nccl_of(m);
-  const std::string what = calls.size() > 1  ? "a group of transfers"
-                           : calls[0]->sends ? "ncclSend"
-                                             : "ncclRecv";
-  const Residence residence(m, lock, device, comm, ticket, calls.size() > 1, what);
-  std::vector<PartPtr> parts;
-  for (const PartPtr& call : calls) {
-    const PartPtr& part = parts.emplace_back(std::make_shared<Part>(*call));
-    part->clock = agent.clock;
-    const std::pair way =
-        part->sends ? std::pair(comm.rank, part->peer) : std::pair(part->peer, comm.rank);
-    CommGroup::Pair& pair = comm.group->pairs[way];
-    (part->sends ? pair.sends : pair.receives).push_back(part);
-    match(m, *comm.group, way);
+  const std::string what = parts.size() > 1 ? "a group of transfers"
+                           : parts[0].sends ? "ncclSend"
+                                            : "ncclRecv";
+  const Residence residence(m, lock, device, comm, ticket, parts.size() > 1, what);
+  std::vector<Post> own;
+  for (const Part& part : parts) own.push_back(post_of(part, comm));
+  const std::vector<Posts> all = meet(m, lock, agent, comm, std::move(own), what);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::vector<std::byte>& sent = all[i].at(0)->data;
+    if (!parts[i].sends) std::memcpy(parts[i].data, sent.data(), sent.size());
   }
-  nccl.changed.notify_all();
-  const auto are_done = [&] {
-    return std::all_of(parts.begin(), parts.end(), [](const PartPtr& p) { return p->is_done; });
-  };
-  m.wait(
-      lock, nccl.changed, [&] { return are_done() || comm.is_aborted; },
-      fmt::format("device {}: {} of {} waits for its partner", device.index, what,
-                  comm.group->name));
-  for (const PartPtr& part : parts) join(agent.clock, part->clock);
 }
 
 using Body = std::function<void(Machine&, Device&, Agent&, std::int64_t ticket)>;
@@ -225,7 +179,7 @@ ncclResult_t queue(Machine& m, ncclComm* comm, cudaStream_t handle, Work work, c
     return ncclInvalidUsage;
   }
   if (comm->stream != nullptr && comm->stream != stream)
-    m.find(fmt::format("{}: {} is used on two streams", work.what, comm->group->name));
+    m.find(fmt::format("{}: {} is used on two streams", work.what, comm->group->name()));
   comm->stream = stream;
   work.communicator = comm;
   const bool ordered = launches_are_ordered();
@@ -266,19 +220,18 @@ ncclResult_t queue_collective(ncclComm* comm, const Collective& call, cudaStream
   });
 }
 
-ncclResult_t queue_transfers(ncclComm* comm, const std::vector<PartPtr>& parts,
-                             cudaStream_t stream) {
-  return nccl_call(parts[0]->sends ? "ncclSend" : "ncclRecv", [&](Machine& m, Lock&, Nccl&) {
-    const char* const name = parts[0]->sends ? "ncclSend" : "ncclRecv";
+ncclResult_t queue_transfers(ncclComm* comm, const std::vector<Part>& parts, cudaStream_t stream) {
+  return nccl_call(parts[0].sends ? "ncclSend" : "ncclRecv", [&](Machine& m, Lock&, Nccl&) {
+    const char* const name = parts[0].sends ? "ncclSend" : "ncclRecv";
     if (!is_usable(m, comm, name)) return ncclInvalidArgument;
     std::vector<Access> accesses;
-    for (const PartPtr& part : parts) {
-      if (part->peer < 0 || part->peer >= static_cast<int>(comm->group->size)) {
-        m.find(fmt::format("{}: peer {} of {} ranks", name, part->peer, comm->group->size));
+    for (const Part& part : parts) {
+      if (part.peer < 0 || part.peer >= static_cast<int>(comm->group->size)) {
+        m.find(fmt::format("{}: peer {} of {} ranks", name, part.peer, comm->group->size));
         return ncclInvalidArgument;
       }
-      const std::size_t bytes = part->count * size_of_type(part->type);
-      accesses.push_back(part->sends ? read_of(part->data, bytes) : write_of(part->data, bytes));
+      const std::size_t bytes = part.count * size_of_type(part.type);
+      accesses.push_back(part.sends ? read_of(part.data, bytes) : write_of(part.data, bytes));
     }
     return queue(m, comm, stream, {name, std::move(accesses)},
                  [=](Machine& at, Device& device, Agent& agent, std::int64_t ticket) {

@@ -13,8 +13,11 @@
 //   NCCL       members agree on each operation; so many collectives are on a device at a time;
 //              communicators stand in the order of launches only if they were told to
 // A call that is wrong also returns an error, as the library would where it notices.
-// Left out: speed, the text of messages, several processes (threads stand for them, each with a
-// device of its own), functions that exec/cuda does not call.
+// Ranks are threads of a process or of several, which have a machine each (nccl_links.h): members
+// of a communicator on one host meet wherever they are. Who ends leaves the others an asynchronous
+// error, ncclRemoteError, and nobody waits for ever who is aborted.
+// Left out: speed, the text of messages, functions that exec/cuda does not call; between processes,
+// that communicators on several streams wait for each other in a circle is found as a standstill.
 #pragma once
 
 #include <chrono>
@@ -36,6 +39,7 @@ struct Options {
   std::uint64_t delay_seed = 1;                // 0: no delays
   int hardware_queues = 0;                     // 0: CUDA_DEVICE_MAX_CONNECTIONS, else 8
   int resident_collectives = 1;                // at a time, on a device
+  std::size_t process = 0, processes = 1;      // that communicate: their clocks are one
   bool has_epilogues = true;                   // products with one are offered
   std::vector<std::string> missing_symbols{};  // of the driver
   std::chrono::milliseconds patience{60'000};  // until a device that stands still is found out

@@ -42,6 +42,16 @@ TEST_F(OperationWatchTest, AnOperationIsOverdueAfterTheDeadlineOnly) {
   EXPECT_EQ(overdue->waited, seconds(11));
 }
 
+TEST_F(OperationWatchTest, TheOldestThatIsNotDoneIsKnownBeforeTheDeadline) {
+  queue(7, 0);
+  done[last] = true;
+  queue(8, 1);
+  queue(9, 2);
+  const auto oldest = watch.oldest([this](std::size_t event) { return done[event]; }, at(3));
+  ASSERT_TRUE(oldest);
+  EXPECT_EQ(oldest->op, 8u);
+}
+
 TEST_F(OperationWatchTest, AnOperationThatIsDoneIsForgotten) {
   queue(7, 0);
   done[last] = true;
