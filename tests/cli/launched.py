@@ -2,6 +2,7 @@
 their numbers and their ends.
 """
 
+import json
 import os
 import selectors
 import socket
@@ -63,3 +64,14 @@ class Processes(CliTest):
 
     def last_line(self, stderr):
         return stderr.splitlines()[-1] if stderr else ""
+
+    def assert_alike(self, one, several, ranks):
+        """Two timelines have the same operations on each of so many ranks."""
+        one, several = (json.loads(self.read(name))["ranks"] for name in (one, several))
+        self.assertEqual([rank["rank"] for rank in several], list(range(ranks)))
+        self.assertEqual([rank["rank"] for rank in one], list(range(ranks)))
+        for own, other in zip(one, several):
+            self.assertEqual(self.operations(own), self.operations(other))
+
+    def operations(self, rank):
+        return sorted((span["step"], span["op"]) for span in rank["spans"])

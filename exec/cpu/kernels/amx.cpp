@@ -218,12 +218,10 @@ template <typename T>
 void pack_amx(const AmxPiece<T>& piece, bool of_b, Bf16* tiles) {
   const std::int64_t lines = round_up(piece.lines, kAmxSquare), apart = amx_depth<T>(piece.depth);
   const auto pack = [&](std::int64_t line, std::int64_t p) {
-    const std::int64_t along = piece.is_along_depth ? p : line, across = line + p - along;
-    pack_part<T>({piece.from + across * piece.stride + along, piece.stride,
-                  std::clamp<std::int64_t>(piece.lines - line, 0, kAmxLines),
-                  std::min(kAmxDepth, piece.depth - p), piece.is_along_depth},
-                 of_b,
-                 reinterpret_cast<Pair*>(tiles + line * apart + p * kAmxTerms<T> * kAmxLines));
+    pack_part(amx_piece(piece.from, piece.stride, piece.is_along_depth, line,
+                        std::clamp<std::int64_t>(piece.lines - line, 0, kAmxLines), p,
+                        std::min(kAmxDepth, piece.depth - p)),
+              of_b, reinterpret_cast<Pair*>(tiles + line * apart + p * kAmxTerms<T> * kAmxLines));
   };
   if (piece.is_along_depth) {
     for (std::int64_t line = 0; line < lines; line += kAmxLines)

@@ -48,6 +48,14 @@ struct AmxPiece {
   bool is_along_depth;
 };
 
+// Elements [first, first + depth) of the lines from `line` on of a matrix.
+template <typename T>
+AmxPiece<T> amx_piece(const T* matrix, std::int64_t stride, bool is_along_depth, std::int64_t line,
+                      std::int64_t lines, std::int64_t first, std::int64_t depth) {
+  const T* from = matrix + (is_along_depth ? line * stride + first : first * stride + line);
+  return {from, stride, lines, depth, is_along_depth};
+}
+
 // Packed elements of a line of so many elements.
 template <typename T>
 constexpr std::int64_t amx_depth(std::int64_t depth) {

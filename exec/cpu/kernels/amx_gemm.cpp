@@ -45,19 +45,6 @@ struct AmxTile {
   std::int64_t row, rows, column, columns, depth_begin, depth;
 };
 
-void pack_b(const GemmShape& s, const float* b, const AmxTile& t, Bf16* to) {
-  const bool along = s.op == GemmOp::kNT;
-  const float* from =
-      b + (along ? t.column * s.ldb + t.depth_begin : t.depth_begin * s.ldb + t.column);
-  pack_amx<float>({from, s.ldb, t.columns, t.depth, along}, true, to);
-}
-
-void pack_a(const GemmShape& s, const float* a, const AmxTile& t, Bf16* to) {
-  const bool along = s.op != GemmOp::kTN;
-  const float* from = a + (along ? t.row * s.lda + t.depth_begin : t.depth_begin * s.lda + t.row);
-  pack_amx<float>({from, s.lda, t.rows, t.depth, along}, false, to);
-}
-
 // C of some rows gains its sums; the first also the bias.
 void add_sums(const GemmShape& s, const GemmOperands<float>& x, const AmxTile& t,
               const float* sums) {
@@ -87,12 +74,16 @@ void multiply_tile(const GemmShape& s, const GemmOperands<float>& x, AmxTile t, 
   const AmxTiles registers;
   for (; t.depth_begin < s.k; t.depth_begin += kDepth) {
     t.depth = std::min(kDepth, s.k - t.depth_begin);
-    pack_b(s, x.b, t, packed.b);
+    pack_amx(
+        amx_piece(x.b, s.ldb, s.op == GemmOp::kNT, t.column, t.columns, t.depth_begin, t.depth),
+        true, packed.b);
     for (std::int64_t row = 0; row < t.rows; row += kRows) {
       AmxTile part = t;
       part.row += row;
       part.rows = std::min(kRows, t.rows - row);
-      pack_a(s, x.a, part, packed.a);
+      pack_amx(
+          amx_piece(x.a, s.lda, s.op != GemmOp::kTN, part.row, part.rows, t.depth_begin, t.depth),
+          false, packed.a);
       for (std::int64_t j = 0; j < t.columns; j += kAmxSquare)
         multiply_panel(part, packed.a, packed.b + j * amx_depth<float>(t.depth), packed.sums + j);
       add_sums(s, x, part, packed.sums);

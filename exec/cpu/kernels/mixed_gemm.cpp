@@ -138,14 +138,12 @@ void one_amx_tile(const GemmShape& s, const GemmOperands<Bf16, C>& x, Part part,
   const AmxTiles registers;
   for (; part.depth_begin < s.k; part.depth_begin += kDepth) {
     part.depth = std::min(kDepth, s.k - part.depth_begin);
-    const bool a_along = s.op != GemmOp::kTN, b_along = s.op == GemmOp::kNT;
-    const std::int64_t k = part.depth_begin;
-    pack_amx<Bf16>({x.a + (a_along ? part.row * s.lda + k : k * s.lda + part.row), s.lda, part.rows,
-                    part.depth, a_along},
-                   false, packed.a);
-    pack_amx<Bf16>({x.b + (b_along ? part.column * s.ldb + k : k * s.ldb + part.column), s.ldb,
-                    part.columns, part.depth, b_along},
-                   true, packed.b);
+    pack_amx(amx_piece(x.a, s.lda, s.op != GemmOp::kTN, part.row, part.rows, part.depth_begin,
+                       part.depth),
+             false, packed.a);
+    pack_amx(amx_piece(x.b, s.ldb, s.op == GemmOp::kNT, part.column, part.columns, part.depth_begin,
+                       part.depth),
+             true, packed.b);
     multiply_packed(part, packed);
   }
   finish(s, x, part, packed.c);

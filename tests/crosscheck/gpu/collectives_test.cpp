@@ -15,6 +15,7 @@
 
 #include "exec/measure/node_collectives.h"
 #include "planner/core/error.h"
+#include "tests/support/error_text.h"
 #include "tests/support/gpu/judged_device.h"
 #include "tests/support/gpu/stand_in.h"
 
@@ -116,15 +117,6 @@ TEST(CollectivesOfANode, AreOfTheSizesThatAreSaid) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 1; i < found.size(); ++i) EXPECT_EQ(found[i], expected[i]) << i;
   EXPECT_GT(found[0].operations, expected[0].operations) << "each kind is used once before";
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(CollectivesOfANode, EndWithTheFailureOfOneDevice) {

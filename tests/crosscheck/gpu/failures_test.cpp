@@ -9,6 +9,7 @@
 
 #include "exec/cuda/cuda_device.h"
 #include "planner/core/error.h"
+#include "tests/support/error_text.h"
 #include "tests/support/gpu/stand_in.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/trained.h"
@@ -18,16 +19,6 @@ namespace {
 
 using exec::cuda::CudaDevice;
 using stand_in::StandIn;
-
-// "": no error.
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 std::string error_of_device(const stand_in::Options& options) {
   const StandIn gpu(options);
