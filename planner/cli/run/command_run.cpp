@@ -198,8 +198,8 @@ bool check_training(const FinishedRun& run, const PlannedJob& reference,
   const std::vector<CheckRow> losses =
       compare_losses(run, {&reference.job, &reference.model, &expected});
   report.check.insert(report.check.begin(), losses.begin(), losses.end());
-  report.check.push_back(
-      compare_parameters(run, {&reference.job, &reference.model, &expected}, options.train.seed));
+  report.check.push_back(compare_parameters(run, {&reference.job, &reference.model, &expected},
+                                            {options.train.seed, options.weights.get()}));
   report.checked = true;
   return true;
 }
@@ -238,6 +238,8 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   const InterruptGuard guard;
   RunReport report;
   report.steps_wanted = command.steps;
+  const WeightFolders folders = weight_folders(command, planned);
+  options.weights = folders.begun;
   if (reference != nullptr && !check_first_update(planned, *reference, data, options, report)) {
     report.interrupted = true;
     return report;
@@ -248,7 +250,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   StepFile log(has_losses(planned.job, options) ? command.log : "", planned.job);
   exec::RunOptions kept = options;
   keep_states(command, planned, kept);
-  add_weights(command, planned, kept);
+  kept.exported = folders.exported;
   kept.validation = validation;
   kept.step_done = [&](std::int64_t step, const exec::StepResult& done) {
     if (step + 1 == command.steps) at_end = exec::process_memory();
