@@ -128,6 +128,12 @@ class Keeping(KeepTest):
         for line in lines:
             self.assertLess(line["exposed_s"], line["wall_s"])
             self.assertGreaterEqual(line["exposed_s"], 0)
+            # Each step is held against the same limit, which a profile states that nobody measured.
+            self.assertAlmostEqual(line["limit_share"] * line["wall_s"],
+                                   lines[0]["limit_share"] * lines[0]["wall_s"], places=9)
+            self.assertLess(line["limit_share"] * line["wall_s"], answer["predicted_step_s"])
+            self.assertEqual((line["limit"], line["limit_is_measured"]), ("stage 0 compute", False))
+            self.assertGreater(line["limit_share"], 0)
 
 
 class Validating(KeepTest):
@@ -274,7 +280,11 @@ class Ending(KeepTest):
         for number in (signal.SIGINT, signal.SIGTERM):
             shutil.rmtree(self.path(KEPT), ignore_errors=True)
             process = self.start("--save", KEPT)
-            self.assertIn("training: step", process.stderr.readline())
+            shown = process.stderr.readline()
+            self.assertIn("training: step", shown)
+            while ", loss " not in shown:  # within the first step
+                shown = process.stderr.readline()
+            self.assertRegex(shown, r", \d+ % of the profile's limit \(stage 0 compute\); .* left")
             process.send_signal(number)
             code, _, err = self.end_of(process)
             self.assertEqual(code, INTERRUPTED, err)
