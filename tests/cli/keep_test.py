@@ -35,6 +35,13 @@ class KeepTest(CliTest):
     def validations(self, answer):
         return [(each["step"], each["loss"]) for each in answer["validations"]]
 
+    def logged(self, name):
+        if not os.path.exists(self.path(name)):
+            return []
+        with open(self.path(name), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file if line.endswith("\n")]
+        return [(line["step"], line.get("loss"), line.get("validation_loss")) for line in lines]
+
     def start(self, *more, steps=1000000, **options):
         process = subprocess.Popen(
             [PROGRAM, "run", self.plan, "--steps", str(steps), *more],
@@ -203,13 +210,6 @@ class Validating(KeepTest):
         again = self.train(*options, "--save", KEPT, "--resume", steps=5)  # that of step 4 is done
         self.assertEqual([step for step, _ in self.validations(again)], [5])
 
-    def logged(self, name):
-        if not os.path.exists(self.path(name)):
-            return []
-        with open(self.path(name), encoding="utf-8") as file:
-            lines = [json.loads(line) for line in file if line.endswith("\n")]
-        return [(line["step"], line.get("loss"), line.get("validation_loss")) for line in lines]
-
     def test_what_cannot_be_validated(self):
         for options, says in (
             (("--validate-every", "2"), "--validate FILE"),
@@ -226,7 +226,7 @@ class Validating(KeepTest):
 class Together(KeepTest):
     """Two ranks that are processes, and one folder."""
 
-    def start_both(self, *options_of, steps):
+    def begin_both(self, *options_of, steps):
         """With options of rank 0 and of rank 1."""
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
@@ -237,7 +237,10 @@ class Together(KeepTest):
                      "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             processes.append(self.start(*options, "--json", steps=steps,
                                         env={**os.environ, **place}))
-        return [self.end_of(process) for process in processes]
+        return processes
+
+    def start_both(self, *options_of, steps):
+        return [self.end_of(process) for process in self.begin_both(*options_of, steps=steps)]
 
     def run_both(self, *options, steps):
         ends = self.start_both(options, options, steps=steps)
@@ -266,6 +269,22 @@ class Together(KeepTest):
         last = os.path.join(KEPT, "step-000004")  # by one process
         self.assertEqual(self.losses(self.train("--resume-from", last, steps=5)), whole[4:])
 
+
+    def test_a_validation_that_was_interrupted_is_made_up(self):
+        self.plan = self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "2")  # the second one has losses
+        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "300")
+        self.run_both(*options, "--log", "whole.jsonl", steps=4)
+        own = (*options, "--log", "parts.jsonl", "--save", KEPT)
+        processes = self.begin_both(own, own, steps=4)
+        while len(self.logged("parts.jsonl")) < 2:
+            self.assertIsNone(processes[0].poll())
+            time.sleep(0.01)
+        processes[0].send_signal(signal.SIGINT)
+        for code, _, err in map(self.end_of, processes):
+            self.assertEqual(code, INTERRUPTED, err)
+        self.assertEqual(len(self.logged("parts.jsonl")), 2)
+        self.run_both(*own, "--resume", steps=4)
+        self.assertEqual(self.logged("parts.jsonl"), self.logged("whole.jsonl"))
 
     def test_those_that_validate_otherwise_do_not_start(self):
         validate = ("--validate", "other.txt")
