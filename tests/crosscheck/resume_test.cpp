@@ -179,7 +179,7 @@ struct Told {
 
 // Wherever they are interrupted, in a validation that is made up, too.
 TEST_F(Resume, InterruptedRunsTellTogetherWhatOneTells) {
-  constexpr int kNever = 1 << 20, kStride = 5, kFew = 10;
+  constexpr int kNever = 1 << 20, kStride = 9, kFew = 10;
   Plan plan = testing_support::base_plan("cpu.f32");
   plan.parallel.dp = 2;
   plan.zero_stage = 1;
