@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "planner/core/error.h"
+#include "planner/program/kernels/fp8_products.h"
 #include "planner/program/kernels/fused_attention.h"
 
 namespace zplan {
@@ -128,7 +129,8 @@ const KernelSet* built_in_kernels(const Job& job) {
 }
 
 std::string_view format_of(const Program& program, const Node& node, const KernelSet* kernels) {
-  const bool fp8 = kernels != nullptr && multiplies_in_fp8(*kernels, node.kernel);
+  const bool fp8 =
+      kernels != nullptr && multiplies_in_fp8(*kernels, node.kernel, program.operands(node));
   return fp8 ? "fp8" : peak_name(program.operands(node)[0].dtype);
 }
 
