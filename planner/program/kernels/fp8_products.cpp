@@ -8,6 +8,11 @@ bool multiplies_in_fp8(const KernelSet& set, KernelId kernel, std::span<const Vi
   return def.sets == Sets::kExperts || fits_fp8(def.demand(CallViews{operands}).product);
 }
 
+Bytes fp8_cast_bytes(const Product& p) {
+  constexpr std::int64_t kStored = 2, kReads = 2, kCode = 1;
+  return {(kReads * kStored + kCode) * p.batch * (p.m * p.k + p.k * p.n)};
+}
+
 Fp8Scratch fp8_scratch(const Product& p) {
   const Bytes scale = size_of(DType::kF32) * (1 + kFp8Parts);
   Fp8Scratch at;

@@ -24,6 +24,11 @@ constexpr bool fits_fp8(const Product& p) {
 // are as large as their tokens choose: they count as such.
 bool multiplies_in_fp8(const KernelSet& set, KernelId kernel, std::span<const View> operands);
 
+// What casting both operands of 16 bits moves: each is read for its greatest, read again, and a
+// byte per element is written. [derived]
+Bytes fp8_cast_bytes(const Product& p);
+inline constexpr int kFp8CastKernels = 4;
+
 // Where what casts leave stands in the scratch of a product [m, k] x [k, n]: the codes of either
 // operand, a byte each; then of each a scale and the maxima of parts of it that the scale is made
 // of, all float32. `rest` is the first byte that is free.
