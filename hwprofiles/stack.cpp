@@ -17,12 +17,14 @@ namespace {
 
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
-constexpr std::array<StackRate, 31> kRates{{
+constexpr std::array<StackRate, 32> kRates{{
     {"overall", &StackRates::overall, false, kLeastFactor, kMostFactor, 1, 0, "time of everything"},
     {"gemm", &StackRates::gemm, false, kLeastFactor, kMostFactor, 1.05, 0.15,
      "time of matrix products"},
     {"gemm_fp8", &StackRates::gemm_fp8, false, kLeastFactor, kMostFactor, 1, 0.2,
      "time of matrix products in fp8, on top"},
+    {"fp8_casts", &StackRates::fp8_casts, false, 0, kMostFactor, 0, 0,
+     "traffic of casts of operands to fp8; 0: part of gemm_fp8"},
     {"scores", &StackRates::scores, false, kLeastFactor, kMostFactor, 1.2, 0.3,
      "time of the products of unfused attention"},
     {"unaligned_head", &StackRates::unaligned_head, false, kLeastFactor, kMostFactor, 1.5, 0.5,

@@ -22,6 +22,7 @@ struct StackRates {
   // Time over that of the device's table or roofline.
   double gemm = 1;               // matrix products of layers and LM head
   double gemm_fp8 = 1;           // on top of it, those in fp8
+  double fp8_casts = 0;          // traffic of the casts beside these; 0: part of gemm_fp8
   double scores = 1;             // products of unfused attention
   double unaligned_head = 1;     // those of an LM head whose vocabulary is no multiple of 8
   double attention_forward = 1;  // fused attention

@@ -41,20 +41,20 @@ bool is_of_host(const Node& node) { return !is_launched(node.lane); }
 
 void CudaBackend::FreeDevice::operator()(double* memory) const noexcept { cudaFree(memory); }
 
-CudaBackend::CudaBackend(const Program& program, DType compute, int threads,
+CudaBackend::CudaBackend(const Program& program, const KernelSet& set, int threads,
                          std::unique_ptr<CudaQueues> queues, const KnownChoices& known)
-    : table_(dispatch_table(compute)),
+    : table_(dispatch_table(set)),
       queues_(std::move(queues)),
-      host_(program, compute, threads, is_of_host) {
+      host_(program, set.compute, threads, is_of_host) {
   check(cudaGetDevice(&device_), "cudaGetDevice");
   gemm_.know(known);
   if (table_.empty())
-    throw_bad_input("the CUDA backend has no kernels for " + std::string(name(compute)));
+    throw_bad_input("the CUDA backend has no kernels for " + std::string(name(set.compute)));
   std::array<bool, kLaneCount> has_kernels{};
   for_each_kernel(program, [&](const KernelCall& call) {
     if (!is_launched(call.node->lane)) return;
     has_kernels[at(call.node->lane)] = true;
-    prepare(program, call, compute);
+    prepare(program, call, set.compute);
   });
   make_lanes(has_kernels);
 }

@@ -20,9 +20,9 @@ namespace zplan::exec::cuda {
 class CudaBackend : public Backend {
  public:
   // On the current device. `threads`: of OpenMP, in kernels of the host's lanes. Throws Error
-  // naming the operation when a kernel is not offered for `compute`, an operand has the wrong type,
-  // or no algorithm fits the scratch.
-  CudaBackend(const Program& program, DType compute, int threads,
+  // naming the operation when a kernel is not offered for the set's type, an operand has the wrong
+  // type, or no algorithm fits the scratch.
+  CudaBackend(const Program& program, const KernelSet& set, int threads,
               std::unique_ptr<CudaQueues> queues, const KnownChoices& known);
   ~CudaBackend() override;
 

@@ -197,8 +197,8 @@ std::unique_ptr<Backend> CudaDevice::make_backend(const Job& job, std::int32_t r
   use();
   const Program& program = job.class_of(rank).program;
   auto queues = std::make_unique<CudaQueues>(index_, streams_, launched_lanes(program));
-  const DType compute = find_kernel_set(job.kernel_set).compute;
-  return std::make_unique<CudaBackend>(program, compute, threads, std::move(queues), known);
+  return std::make_unique<CudaBackend>(program, find_kernel_set(job.kernel_set), threads,
+                                       std::move(queues), known);
 }
 
 #ifdef ZPLAN_HAVE_NCCL

@@ -8,6 +8,7 @@
 
 #include "exec/backend.h"
 #include "exec/cuda/lane_context.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan::exec::cuda {
 
@@ -27,8 +28,8 @@ struct DispatchEntry {
   void (*run)(const KernelCall& call, LaneContext& lane);
 };
 
-// For activations and parameters of this type, by KernelId; `run` is null where there is none.
-// Empty when the type is not offered.
-std::span<const DispatchEntry> dispatch_table(DType compute);
+// For activations and parameters of the set's type, and its products of layers, by KernelId; `run`
+// is null where there is none. Empty when the type is not offered.
+std::span<const DispatchEntry> dispatch_table(const KernelSet& set);
 
 }  // namespace zplan::exec::cuda

@@ -37,6 +37,15 @@ cudaDataType_t data_type(DType type) {
   return CUDA_R_32F;
 }
 
+// Of A or B, which may be codes.
+cudaDataType_t data_type(DType type, Fp8Format fp8) {
+  if (fp8 == Fp8Format::kNone) return data_type(type);
+  return fp8 == Fp8Format::kE4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+}
+Bytes element_size(DType type, Fp8Format fp8) {
+  return fp8 == Fp8Format::kNone ? size_of(type) : Bytes{1};
+}
+
 template <typename Value>
 void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, Value value) {
   check_cublas(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value),
@@ -68,14 +77,13 @@ void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribut
 }
 
 // A stored row of a row-major matrix is a column here.
-Layout make_layout(const ColumnMajorMatrix& matrix, DType type, const GemmStride& stride,
+Layout make_layout(const ColumnMajorMatrix& matrix, cudaDataType_t type, const GemmStride& stride,
                    std::int64_t batch) {
   cublasLtMatrixLayout_t made = nullptr;
-  check_cublas(
-      cublasLtMatrixLayoutCreate(&made, data_type(type), static_cast<std::uint64_t>(matrix.rows),
-                                 static_cast<std::uint64_t>(matrix.columns),
-                                 stride.row == 0 ? matrix.rows : stride.row),
-      "cublasLtMatrixLayoutCreate");
+  check_cublas(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(matrix.rows),
+                                          static_cast<std::uint64_t>(matrix.columns),
+                                          stride.row == 0 ? matrix.rows : stride.row),
+               "cublasLtMatrixLayoutCreate");
   Layout layout(made);
   if (batch > 1) {
     set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
@@ -121,6 +129,12 @@ void* aligned_address(std::uint32_t alignment) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(alignment));
 }
 
+// The library's first operand is B.
+void set_scales(cublasLtMatmulDesc_t description, const void* a_scale, const void* b_scale) {
+  set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, b_scale);
+  set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, a_scale);
+}
+
 // The vector goes along the rows of the library's result, the columns of C. aux has the type of C,
 // as it is not said otherwise.
 Description make_description(const GemmShape& shape, const ColumnMajorGemm& gemm,
@@ -142,6 +156,10 @@ Description make_description(const GemmShape& shape, const ColumnMajorGemm& gemm
   if (has_aux(epilogue)) {
     set(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, gemm.result.rows);
     set(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aligned_address(room.c));
+  }
+  if (shape.in_fp8()) {
+    const void* const somewhere = aligned_address(alignof(float));
+    set_scales(made, somewhere, somewhere);
   }
   return description;
 }
@@ -178,11 +196,12 @@ struct OperandPlaces {
       end = round_up(end + bytes, kBufferAlignment);
       return begin;
     };
-    a = place(size_of(s.type) * extent(s, stored.second, s.a));
-    b = place(size_of(s.type) * extent(s, stored.first, s.b));
+    a = place(element_size(s.type, s.a_fp8) * extent(s, stored.second, s.a));
+    b = place(element_size(s.type, s.b_fp8) * extent(s, stored.first, s.b));
     c = place(size_of(s.result) * extent(s, stored.result, s.c));
     aux = has_aux(s.epilogue) ? place(size_of(s.result) * (s.m * s.n)) : c;
     vector = place(size_of(s.result) * s.n);
+    if (s.in_fp8()) scale = place(size_of(DType::kF32));
   }
   GemmOperands at(std::byte* begin, void* scratch) const {
     return {.a = begin + a.value,
@@ -190,10 +209,12 @@ struct OperandPlaces {
             .c = begin + c.value,
             .vector = begin + vector.value,
             .aux = begin + aux.value,
-            .scratch = scratch};
+            .scratch = scratch,
+            .a_scale = reinterpret_cast<const float*>(begin + scale.value),
+            .b_scale = reinterpret_cast<const float*>(begin + scale.value)};
   }
 
-  Bytes a{0}, b{0}, c{0}, vector{0}, aux{0}, end{0};
+  Bytes a{0}, b{0}, c{0}, vector{0}, aux{0}, scale{0}, end{0};
 };
 
 // Of one call, from as many as take a few milliseconds.
@@ -250,11 +271,18 @@ std::string text_of(const Candidate& candidate) {
   return text;
 }
 
+// "e4m3 x e5m2", or the type of both.
+std::string operands_text(const GemmShape& s) {
+  if (!s.in_fp8()) return std::string(name(s.type));
+  const auto text = [](Fp8Format fp8) { return fp8 == Fp8Format::kE4m3 ? "e4m3" : "e5m2"; };
+  return fmt::format("{} x {}", text(s.a_fp8), text(s.b_fp8));
+}
+
 // A product in the room that it has.
 std::string key_of(const GemmShape& s, const GemmRoom& r) {
   return fmt::format("{}{}{} {}x{}x{} {} {} b{} {},{},{},{},{},{} r{} {}.{}.{}.{} {}",
                      static_cast<int>(s.op), static_cast<int>(s.epilogue), s.accumulate ? "+" : "",
-                     s.m, s.n, s.k, name(s.type), name(s.result), s.batch, s.a.row, s.a.matrix,
+                     s.m, s.n, s.k, operands_text(s), name(s.result), s.batch, s.a.row, s.a.matrix,
                      s.b.row, s.b.matrix, s.c.row, s.c.matrix, s.root, r.a, r.b, r.c, r.vector,
                      r.scratch.value);
 }
@@ -264,9 +292,9 @@ std::string key_of(const GemmShape& s, const GemmRoom& r) {
 struct GemmPlans::Plan {
   explicit Plan(const GemmShape& shape)
       : gemm(column_major(shape.op, shape.m, shape.n, shape.k)),
-        first(make_layout(gemm.first, shape.type, shape.b, shape.batch)),
-        second(make_layout(gemm.second, shape.type, shape.a, shape.batch)),
-        result(make_layout(gemm.result, shape.result, shape.c, shape.batch)) {}
+        first(make_layout(gemm.first, data_type(shape.type, shape.b_fp8), shape.b, shape.batch)),
+        second(make_layout(gemm.second, data_type(shape.type, shape.a_fp8), shape.a, shape.batch)),
+        result(make_layout(gemm.result, data_type(shape.result), shape.c, shape.batch)) {}
 
   // Adds what the library proposes with this epilogue, the best first.
   void find(cublasLtHandle_t handle, const GemmShape& shape, GemmEpilogue with) {
@@ -306,7 +334,7 @@ KernelChoice describe(const GemmChoice& choice) {
   const GemmShape& s = choice.shape;
   std::string kernel = fmt::format("product of {} x {} x {}{}, {}: cuBLASLt {}, tile {}, stages {}",
                                    s.m, s.n, s.k, s.batch > 1 ? fmt::format(" x {}", s.batch) : "",
-                                   name(s.type), choice.algorithm, choice.tile, choice.stages);
+                                   operands_text(s), choice.algorithm, choice.tile, choice.stages);
   if (choice.split_k > 1) kernel += fmt::format(", k in {} parts", choice.split_k);
   if (s.epilogue != GemmEpilogue::kNone) kernel += ", with its epilogue";
   if (choice.timed > 1)
@@ -413,6 +441,7 @@ void GemmPlans::run(cudaStream_t stream, const GemmShape& shape,
     set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
   if (has_aux(epilogue))
     set(plan.description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
+  if (shape.in_fp8()) set_scales(plan.description.get(), operands.a_scale, operands.b_scale);
   const bool leaves_gelu =
       shape.epilogue == GemmEpilogue::kBiasGelu && epilogue == GemmEpilogue::kBias;
   void* const c = leaves_gelu ? operands.aux : operands.c;

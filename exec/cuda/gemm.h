@@ -13,7 +13,10 @@
 // those that the library proposes, with the epilogue or without it and with what does the rest. It
 // may differ from run to run, and the bits with it, unless the last choice is given again
 // (KernelChoice in exec/backend.h). run() allocates nothing and may be captured in a graph.
-// Left out: TT, batches with an epilogue.
+// A and B may also be codes of fp8 with a scale each in device memory. Then they lie with k
+// innermost (kNT here, the form that the library calls TN), m, n and k are multiples of 16, and
+// sums are not added up faster at the cost of digits (the library's fast accumulation stays off)
+// [cuBLAS]. Left out: TT, batches with an epilogue.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,6 +31,7 @@
 #include <vector>
 
 #include "exec/cuda/gemm_layout.h"
+#include "exec/cuda/kernels/cast_fp8.h"
 #include "exec/kernel_choice.h"
 
 namespace zplan::exec::cuda {
@@ -42,13 +46,16 @@ struct GemmStride {
 struct GemmShape {
   GemmOp op = GemmOp::kNN;
   std::int64_t m = 0, n = 0, k = 0;
-  DType type = DType::kF32;    // of A and B
+  DType type = DType::kF32;    // of A and B, unless they are codes
   DType result = DType::kF32;  // of C and the vector
   bool accumulate = false;     // beta = 1
   GemmEpilogue epilogue = GemmEpilogue::kNone;
   std::int64_t batch = 1;
   GemmStride a{}, b{}, c{};
   std::int64_t root = 1;
+  Fp8Format a_fp8 = Fp8Format::kNone, b_fp8 = Fp8Format::kNone;  // both or neither
+
+  bool in_fp8() const { return a_fp8 != Fp8Format::kNone; }
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };
 
@@ -66,6 +73,7 @@ struct GemmOperands {
   void* vector = nullptr;
   void* aux = nullptr;  // like C
   void* scratch;
+  const float *a_scale = nullptr, *b_scale = nullptr;  // of codes
 };
 
 // What an epilogue does that the product leaves out.

@@ -34,14 +34,17 @@ struct ProductRow : ProductCall<op, epilogue> {
             .epilogue = adds ? GemmEpilogue::kNone : epilogue};
   }
 
+  static GemmRoom room(const KernelCall& c, const Program& program) {
+    const auto alignment = [&](std::size_t i) { return alignment_of(program, *c[i].view); };
+    return {.a = alignment(0),
+            .b = alignment(1),
+            .c = std::min(alignment(kResult), alignment(kAux ? kAux : kResult)),
+            .vector = kVector ? alignment(kVector) : 0,
+            .scratch = c.operands.back().view->bytes()};
+  }
+
   static Bytes prepare(const KernelCall& c, const Preparation& p) {
-    const auto alignment = [&](std::size_t i) { return alignment_of(p.program, *c[i].view); };
-    const GemmRoom room{.a = alignment(0),
-                        .b = alignment(1),
-                        .c = std::min(alignment(kResult), alignment(kAux ? kAux : kResult)),
-                        .vector = kVector ? alignment(kVector) : 0,
-                        .scratch = c.operands.back().view->bytes()};
-    const Bytes product = p.gemm.prepare(name(c.node->role), shape(c), room, rest(c));
+    const Bytes product = p.gemm.prepare(name(c.node->role), shape(c), room(c, p.program), rest(c));
     return kSums ? std::max(product, column_sums_scratch_bytes(c[1].shape()[1])) : product;
   }
 

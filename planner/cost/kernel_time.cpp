@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "planner/core/error.h"
+#include "planner/program/kernels/fp8_products.h"
 #include "planner/program/kernels/fused_attention.h"
 
 namespace zplan {
@@ -23,6 +24,14 @@ constexpr double kBackwardOverForward = 2.9;
 // Between the start and the end of a kernel without work.
 Seconds overhead_of(const DeviceProfile& device) {
   return device.sm_count > 0 ? device.gemm_overhead : Seconds{0};
+}
+
+// The casts of the operands of a product in fp8, one kernel after the other.
+RestingTime cast_time(const Product& product, const DeviceProfile& device,
+                      const StackRates& stack) {
+  return stream_time(fp8_cast_bytes(product), device)
+      .after(overhead_of(device) * kFp8CastKernels)
+      .times(stack.fp8_casts, constant_of(&StackRates::fp8_casts));
 }
 
 // Several products at once are those of attention, or of experts, which are of a layer's matrices.
@@ -44,7 +53,9 @@ RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view
   double StackRates::*const rate = of_scores ? &StackRates::scores : &StackRates::gemm;
   work = work.times(stack.*rate, constant_of(rate));
   if (format == "fp8") work = work.times(stack.gemm_fp8, constant_of(&StackRates::gemm_fp8));
-  return slower(work, stream);
+  const RestingTime alone = slower(work, stream);
+  if (format != "fp8" || stack.fp8_casts == 0) return alone;
+  return both(cast_time(p, device, stack), alone);
 }
 
 RestingTime attention_time(const Demand& demand, std::string_view format,
@@ -128,7 +139,8 @@ const KernelSet* built_in_kernels(const Job& job) {
 }
 
 std::string_view format_of(const Program& program, const Node& node, const KernelSet* kernels) {
-  const bool fp8 = kernels != nullptr && multiplies_in_fp8(*kernels, node.kernel);
+  const bool fp8 =
+      kernels != nullptr && multiplies_in_fp8(*kernels, node.kernel, program.operands(node));
   return fp8 ? "fp8" : peak_name(program.operands(node)[0].dtype);
 }
 

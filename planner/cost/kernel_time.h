@@ -2,7 +2,9 @@
 // stack whose kernel it is (hwprofiles/stack.h).
 //
 //   product    by the device's table or tiles (hwprofiles/kernel_tables.h) x sustained, not below
-//              stream; where the profile has no SMs: max(flop / (peak x gemm_efficiency), stream)
+//              stream; in fp8 the casts of its operands on top, for a stack that has them apart
+//              (fp8_casts); where the profile has no SMs: max(flop / (peak x gemm_efficiency),
+//              stream)
 //   attention  fused: causal flop of the forward pass / rate of the table; the backward pass takes
 //              2.9 times as long [SimuMax]; without a table flop / (peak x attention_efficiency);
 //              of heads that no kernel for tensor cores takes a factor of the stack longer

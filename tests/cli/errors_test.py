@@ -423,12 +423,12 @@ class RunErrors(CliTest):
             json.dump(plan, file)
         self.bad(BAD_INPUT, "run", "dropout.json", says=["cuda.sm70.fp16.unfused", "dropout"])
         plan["dropout"] = False
-        plan["kernel_set"] = "cuda.sm90.fp8"
+        plan["kernel_set"] = "rocm.gfx942.bf16"
         plan["precision"].update(param="bf16", grad="bf16")
         plan["loss_scaling"] = False
-        with open(self.path("fp8.json"), "w") as file:
+        with open(self.path("rocm.json"), "w") as file:
             json.dump(plan, file)
-        self.bad(BAD_INPUT, "run", "fp8.json", says=["cuda.sm90.fp8", "for planning"])
+        self.bad(BAD_INPUT, "run", "rocm.json", says=["rocm.gfx942.bf16", "for planning"])
 
     def test_data(self):
         self.bad(BAD_INPUT, "run", "plan.json", "--data", "absent.txt", says="absent.txt")

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "exec/cpu/cpu_device.h"
+#include "exec/cpu/kernels/round_fp8.h"
 #include "planner/core/error.h"
+#include "planner/program/kernels/fp8_products.h"
 
 namespace zplan::gpu {
 namespace {
@@ -20,18 +22,19 @@ std::size_t index_of(const std::vector<CaseOperand>& operands, const std::string
 }
 
 // Backward takes the output and the log-sum-exp of forward.
-void draw_attention(const Case& c, const std::vector<CaseOperand>& operands, Values& values) {
+void draw_attention(const Case& c, const KernelSet& set, const std::vector<CaseOperand>& operands,
+                    Values& values) {
   Case forward = c;
   forward.kernel = KernelId::kAttentionForward;
   forward.adds = false;
-  const Values results = reference(forward, {values[index_of(operands, "qkv")], {}, {}});
+  const Values results = reference(forward, set, {values[index_of(operands, "qkv")], {}, {}});
   values[index_of(operands, "out")] = results[1];
   values[index_of(operands, "lse")] = results[2];
 }
 
 // The statistics of all pieces; the logits drawn are the last piece, the others are drawn here.
-void draw_statistics(const Case& c, const std::vector<CaseOperand>& operands, Values& values,
-                     std::mt19937_64& random) {
+void draw_statistics(const Case& c, const KernelSet& set, const std::vector<CaseOperand>& operands,
+                     Values& values, std::mt19937_64& random) {
   std::vector<double>& all = values[index_of(operands, "statistics")];
   all.clear();
   const std::vector<double>& logits = values[index_of(operands, "logits")];
@@ -43,7 +46,8 @@ void draw_statistics(const Case& c, const std::vector<CaseOperand>& operands, Va
         statistics.attributes[2] == c.attributes[2]
             ? logits
             : exec::draw_values(c, "logits", static_cast<std::int64_t>(logits.size()), random);
-    const Values results = reference(statistics, {own, values[index_of(operands, "tokens")], {}});
+    const Values results =
+        reference(statistics, set, {own, values[index_of(operands, "tokens")], {}});
     all.insert(all.end(), results[2].begin(), results[2].end());
   }
 }
@@ -285,6 +289,21 @@ bool has_gradients(const KernelDef& row) {
   return row.types.find_first_of("gq*") != std::string::npos;
 }
 
+// With the two operands of a product as the set casts them: gradients to e5m2, others to e4m3.
+Values as_multiplied(const Case& c, const KernelSet& set, Values values) {
+  const auto operands = operands_of(c, set);
+  std::vector<View> views;
+  for (const CaseOperand& operand : operands) views.push_back(operand.view);
+  if (!multiplies_in_fp8(set, c.kernel, views)) return values;
+  for (const std::size_t i : {0, 1}) {
+    const Shape& shape = operands[i].view.shape;
+    const auto& format = operands[i].name == "dy" ? exec::cpu::kE5m2 : exec::cpu::kE4m3;
+    exec::cpu::round_fp8(values[i].data(), values[i].data(),
+                         {shape[0], shape[1], shape[0], shape[1], format});
+  }
+  return values;
+}
+
 }  // namespace
 
 std::string describe(const Case& c) {
@@ -320,15 +339,16 @@ std::vector<Case> cases_of(KernelId kernel, bool large) {
 Values consistent_inputs(const Case& c, const KernelSet& set, std::mt19937_64& random) {
   const auto operands = operands_of(c, set);
   Values values = draw_inputs(c, set, random);
-  if (c.kernel == KernelId::kAttentionBackward) draw_attention(c, operands, values);
-  if (c.kernel == KernelId::kCrossEntropyParallel) draw_statistics(c, operands, values, random);
+  if (c.kernel == KernelId::kAttentionBackward) draw_attention(c, set, operands, values);
+  if (c.kernel == KernelId::kCrossEntropyParallel)
+    draw_statistics(c, set, operands, values, random);
   round_values(operands, values);
   return values;
 }
 
-Values reference(const Case& c, const Values& inputs) {
+Values reference(const Case& c, const KernelSet& set, const Values& inputs) {
   exec::cpu::CpuDevice cpu;
-  CaseRun run(cpu, find_kernel_set("cpu.f64"), c, inputs);
+  CaseRun run(cpu, find_kernel_set("cpu.f64"), c, as_multiplied(c, set, inputs));
   run.launch();
   return run.outputs();
 }

@@ -22,7 +22,8 @@ std::vector<Case> cases_of(KernelId kernel, bool large);
 // Inputs; what a kernel takes from another one is that one's, computed in float64.
 Values consistent_inputs(const Case& c, const KernelSet& set, std::mt19937_64& random);
 
-// The outputs of the call in float64 on the CPU.
-Values reference(const Case& c, const Values& inputs);
+// The outputs of the call in float64 on the CPU, of operands that are rounded to fp8 where the set
+// casts them.
+Values reference(const Case& c, const KernelSet& set, const Values& inputs);
 
 }  // namespace zplan::gpu

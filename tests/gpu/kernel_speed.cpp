@@ -1,6 +1,8 @@
 // One line per kernel, on operands too large for caches, against what the device does best in the
 // same run: kernels that stream against a copy on the device (bytes read and written), products and
 // attention against the fastest product. Launches are timed back to back, by the wall clock.
+// Products in fp8, their casts among them, stand beside the fastest product in 16 bits: no goal,
+// since none of them was measured yet.
 #include <fmt/format.h>
 
 #include <exception>
@@ -32,13 +34,14 @@ void measure_case(const Target& target, const KernelSet& set, const Case& c, con
   CaseRun run(*target.device, set, c, draw_inputs(c, set, random));
   const double seconds = launch_seconds(run);
   const bool streams = demand.kind == WorkKind::kMemory;
+  const bool in_fp8 = multiplies_in_fp8(set, c.kernel);
   const double rate =
       static_cast<double>(streams ? demand.bytes.value : demand.flops.value) / seconds;
   report.add({.part = "kernel-speed",
               .name = fmt::format("{} {}", set.id, name(c.kernel)),
               .figure = rate / (streams ? best.copy : best.product),
               .unit = streams ? "of copy" : "of product",
-              .relation = Goal::kAtLeast,
+              .relation = in_fp8 ? Goal::kNone : Goal::kAtLeast,
               .goal = streams                               ? kStreaming
                       : demand.kind == WorkKind::kAttention ? kAttention
                                                             : kProduct,
@@ -46,6 +49,18 @@ void measure_case(const Target& target, const KernelSet& set, const Case& c, con
                   "{}, {} at {}{}",
                   streams ? format_rate(BytesPerSecond{rate}) : format_rate(FlopsPerSecond{rate}),
                   format_seconds(Seconds{seconds}), describe(c), chosen(run))});
+}
+
+void measure_kernel(const Target& target, const KernelSet& set, KernelId kernel, const Rates& best,
+                    std::mt19937_64& random, Report& report) {
+  for (const Case& c : cases_of(kernel, true)) {
+    try {
+      measure_case(target, set, c, best, random, report);
+    } catch (const std::exception& error) {
+      report.fail("kernel-speed", fmt::format("{} {}", set.id, name(kernel)),
+                  fmt::format("{}: {}", describe(c), error.what()));
+    }
+  }
 }
 
 }  // namespace
@@ -71,14 +86,9 @@ void measure_kernels(const Target& target, const PartOptions& options, Report& r
     if (!declares(set, kernel) || is_planned_only(kernel, RunsOn::kCuda) ||
         kernel == KernelId::kClipCoefficient)
       continue;
-    for (const Case& c : cases_of(kernel, true)) {
-      try {
-        measure_case(target, set, c, best, random, report);
-      } catch (const std::exception& error) {
-        report.fail("kernel-speed", fmt::format("{} {}", id, name(kernel)),
-                    fmt::format("{}: {}", describe(c), error.what()));
-      }
-    }
+    measure_kernel(target, set, kernel, best, random, report);
+    if (!target.fp8.empty() && multiplies_in_fp8(find_kernel_set(target.fp8), kernel))
+      measure_kernel(target, find_kernel_set(target.fp8), kernel, best, random, report);
   }
 }
 

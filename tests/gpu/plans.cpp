@@ -27,6 +27,7 @@ constexpr int kSteps = 10;
 constexpr std::chrono::seconds kDeadline{10};  // [assumed] a hundred times what a step takes
 constexpr double kF32 = 1e-5, kF32Keys = 1e-6, kF32Way = 1e-3;
 constexpr double kBf16 = 4e-3, kFp16 = 5e-4;  // of the loss
+constexpr double kFp8 = 4e-3;                 // as in bf16, of which all but the products is
 
 // The cover without what is not compared here: sets of other types, attention that stores its
 // scores, updates that come late, other optimizers, parameters that do not train; shuffled, so that
@@ -260,6 +261,7 @@ void check_recipes(const Target& target, const PartOptions& options, Report& rep
       {target.fp16, "cpu.fp16", "standard", kFp16},
       {target.fp16, "cpu.fp16", "fp32-gradients", kFp16},
       {target.fp16, "cpu.fp16", "main-gradients", kFp16},
+      {target.fp8, "cpu.f32.fp8.whole", "standard", kFp8},
   };
   for (const Recipe& recipe : recipes) {
     if (recipe.set.empty()) continue;

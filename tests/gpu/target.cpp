@@ -11,11 +11,12 @@ namespace zplan::gpu {
 namespace {
 
 // Of the highest capability that the device has; empty: none.
-std::string best_set(int capability, DType compute) {
+std::string best_set(int capability, DType compute,
+                     LayerProducts products = LayerProducts::kAsStored) {
   const KernelSet* best = nullptr;
   for (const KernelSet& set : kernel_sets()) {
-    const bool fits =
-        set.runs_on == RunsOn::kCuda && set.compute == compute && set.capability <= capability;
+    const bool fits = set.runs_on == RunsOn::kCuda && set.compute == compute &&
+                      set.layer_products == products && set.capability <= capability;
     if (fits && (best == nullptr || set.capability > best->capability)) best = &set;
   }
   return best == nullptr ? "" : std::string(best->id);
@@ -58,6 +59,7 @@ std::optional<Target> find_target(TargetKind kind, std::string& why_not) {
   target.fp32 = best_set(target.driver->capability(), DType::kF32);
   target.bf16 = best_set(target.driver->capability(), DType::kBf16);
   target.fp16 = best_set(target.driver->capability(), DType::kF16);
+  target.fp8 = best_set(target.driver->capability(), DType::kBf16, LayerProducts::kFp8);
   return target;
 }
 

@@ -16,11 +16,11 @@ namespace zplan::gpu {
 struct Target {
   std::string name;                    // "NVIDIA H200"
   std::optional<exec::Driver> driver;  // of a CUDA device
-  std::string fp32, bf16, fp16;        // kernel sets
+  std::string fp32, bf16, fp16, fp8;   // kernel sets
   std::shared_ptr<exec::Device> device;
 
   bool is_gpu() const { return driver.has_value(); }
-  std::vector<std::string> kernel_sets() const { return {fp32, bf16, fp16}; }
+  std::vector<std::string> kernel_sets() const { return {fp32, bf16, fp16, fp8}; }
 };
 
 // kBroken: the CPU, where some kernels also change a byte beside their output, as tests must

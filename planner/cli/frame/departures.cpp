@@ -29,11 +29,11 @@ void add_of_rounding(const Plan& plan, std::vector<std::string>& all) {
   const KernelSet& kernels = find_kernel_set(plan.kernel_set);
   const PrecisionRecipe& r = plan.precision;
   if (kernels.layer_products != LayerProducts::kAsStored)
-    all.push_back(fmt::format("operands of the layers' products rounded to fp8{}",
-                              kernels.layer_products == LayerProducts::kFp8 ? ""
-                              : kernels.rounds_whole
-                                  ? ", with a scale for each of a replica's micro-batch"
-                                  : ", in blocks of the whole matrices"));
+    all.push_back(fmt::format(
+        "operands of the layers' products rounded to fp8{}",
+        kernels.layer_products == LayerProducts::kFp8 ? ", with a scale for what a rank has of each"
+        : kernels.rounds_whole ? ", with a scale for each of a replica's micro-batch"
+                               : ", in blocks of the whole matrices"));
   const bool has_16_bits = size_of(kernels.compute) < size_of(DType::kF32);
   if (has_16_bits && r.grad_cast == GradientCast::kAfterReduction)
     all.push_back(fmt::format("gradients reduced in {}", name(kernels.compute)));

@@ -106,7 +106,6 @@ void Table::add_cuda(const Generation& generation) {
     set.fused_attention = set.fused_neighbours = fused;
     set.dropout = !fused;
     set.layer_products = products;
-    if (products == LayerProducts::kFp8) set.runs_on = RunsOn::kNowhere;
     add(fmt::format("cuda.sm{}.{}{}", generation.capability, format, fused ? "" : ".unfused"), set);
   };
   const auto format = [](DType compute) {

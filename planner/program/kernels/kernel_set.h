@@ -16,9 +16,9 @@ namespace zplan {
 enum class RunsOn : std::uint8_t { kCpu, kCuda, kNowhere };
 
 // The format that the matrix products of the layers compute in: that of their operands; fp8 of
-// operands cast on the way [Micikevicius22]; or that of the operands, each rounded to fp8 by a
-// kernel of its own: the numbers of fp8 without its speed. The output head and attention keep that
-// of the operands.
+// operands cast on the way (fp8_products.h) [Micikevicius22]; or that of the operands, each rounded
+// to fp8 by a kernel of its own: the numbers of fp8 without its speed. The output head and
+// attention keep that of the operands.
 //
 // Rounded operands are e4m3 in blocks [DeepSeek24b sec 3.3.2]: 1 x 128 of activations and of their
 // gradients, 128 x 128 of weights, counted from the first element of the global matrix; the last
@@ -51,7 +51,8 @@ const KernelSet& find_kernel_set(std::string_view id);
 // are planned and simulated only.
 bool is_planned_only(KernelId kernel, RunsOn backend);
 
-// Whether the set computes this kernel, a matrix product of a layer, in fp8.
+// Whether the set computes this kernel, a matrix product of a layer, in fp8 where sizes allow it
+// (fp8_products.h).
 bool multiplies_in_fp8(const KernelSet& set, KernelId kernel);
 
 // Whether programs lowered for the set may hold the kernel: sets differ in what they fuse.

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/program/kernels/fp8_products.h"
 #include "planner/program/kernels/fused_attention.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -120,6 +121,14 @@ Demand attention(Operands o) {
           .flops = Flops{2 * x[0] * x[2] * sizes * pairs},
           .bytes = traffic(o),
           .attention = {x[0], x[2], x[1], (d + v) / 2, backward, o.attributes[5] != 0}};
+}
+
+// The casts of a set that multiplies in fp8, and what its products have without them.
+template <Demand (*demand)(Operands)>
+Bytes cast_scratch(Operands o, const KernelSet& set) {
+  const Product p = demand(o).product;
+  if (set.layer_products != LayerProducts::kFp8 || !fits_fp8(p)) return {0};
+  return fp8_scratch(p).rest + set.workspace;
 }
 
 Bytes attention_backward_scratch(Operands o, const KernelSet& set) {

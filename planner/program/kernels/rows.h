@@ -48,8 +48,8 @@ ZPLAN_KERNEL(LayerNormForward, "layer_norm_forward",
              .what = "y = (x - mean) rstd gain + bias, by row.")
 ZPLAN_KERNEL(LinearForward, "linear_forward",
              .operands = "x:rc[T,k] w:rc[k,n] bias:rc[n] y:wc[T,n] scratch:s", .kind = kGemm,
-             .demand = matmul<0, 1>, .layer_product = true, .source = "[derived]",
-             .what = "y = x w + bias.")
+             .demand = matmul<0, 1>, .layer_product = true, .scratch = cast_scratch<matmul<0, 1>>,
+             .source = "[derived]", .what = "y = x w + bias.")
 ZPLAN_KERNEL(
     AttentionForward, "attention_forward",
     .operands = "qkv:rc[b,s,g,w] out:wc[b,s,a,v] lse:wt[b,a,s] scratch:s",
@@ -98,11 +98,13 @@ ZPLAN_KERNEL(LayerNormBackward, "layer_norm_backward",
              .what = "Is the gradient of layer_norm_forward.")
 ZPLAN_KERNEL(LinearInputGradient, "linear_input_gradient",
              .operands = "dy:rc[T,n] w:rc[k,n] dx:ac[T,k] scratch:s", .kind = kGemm,
-             .demand = input_gradient<0, 1>, .layer_product = true, .source = "[derived]",
+             .demand = input_gradient<0, 1>, .layer_product = true,
+             .scratch = cast_scratch<input_gradient<0, 1>>, .source = "[derived]",
              .what = "dx = dy w^T, or adds it.")
 ZPLAN_KERNEL(LinearWeightGradient, "linear_weight_gradient",
              .operands = "x:rc[T,k] dy:rc[T,n] dw:ag[k,n] dbias:ag[n] scratch:s", .kind = kGemm,
-             .demand = weight_gradient<0, 2>, .layer_product = true, .source = "[derived]",
+             .demand = weight_gradient<0, 2>, .layer_product = true,
+             .scratch = cast_scratch<weight_gradient<0, 2>>, .source = "[derived]",
              .what = "dw = x^T dy and dbias = sums of the columns of dy, or adds them.")
 ZPLAN_KERNEL(
     AttentionBackward, "attention_backward",
@@ -249,13 +251,15 @@ ZPLAN_KERNEL(
         "`losses` "
         "that are added up; 0: of one.")
 ZPLAN_KERNEL(MatmulForward, "matmul_forward", .operands = "x:rc[T,k] w:rc[k,n] y:ac[T,n] scratch:s",
-             .kind = kGemm, .demand = matmul<0, 1>, .layer_product = true, .source = "[derived]",
+             .kind = kGemm, .demand = matmul<0, 1>, .layer_product = true,
+             .scratch = cast_scratch<matmul<0, 1>>, .source = "[derived]",
              .what =
                  "y = x w, or adds to y: the bias of row-parallel layers is added once, after the "
                  "sum over ranks and tiles.")
 ZPLAN_KERNEL(MatmulWeightGradient, "matmul_weight_gradient",
              .operands = "x:rc[T,k] dy:rc[T,n] dw:ag[k,n] scratch:s", .kind = kGemm,
-             .demand = weight_gradient<0, 2>, .layer_product = true, .source = "[derived]",
+             .demand = weight_gradient<0, 2>, .layer_product = true,
+             .scratch = cast_scratch<weight_gradient<0, 2>>, .source = "[derived]",
              .what = "dw = x^T dy, or adds it.")
 ZPLAN_KERNEL(BiasGradient, "bias_gradient", .operands = "dy:rc[T,n] dbias:ag[n] scratch:s",
              .kind = kMem, .demand = streaming<1, 0>, .source = "[derived]",
@@ -351,12 +355,13 @@ ZPLAN_KERNEL(Cast, "cast", .operands = "x:ra[n] y:wb[n]", .kind = kMem, .demand 
 ZPLAN_KERNEL(LinearGeluForward, "linear_gelu_forward",
              .operands = "x:rc[T,k] w:rc[k,n] bias:rc[n] sum:wc[T,n] y:wc[T,n] scratch:s",
              .kind = kGemm, .demand = matmul<0, 1>, .sets = Sets::kFusedNeighbours,
-             .layer_product = true, .source = "[Hendrycks16]",
-             .what = "sum = x w + bias, y = gelu(sum).")
+             .layer_product = true, .scratch = cast_scratch<matmul<0, 1>>,
+             .source = "[Hendrycks16]", .what = "sum = x w + bias, y = gelu(sum).")
 ZPLAN_KERNEL(GeluInputGradient, "gelu_input_gradient",
              .operands = "dy:rc[T,n] w:rc[k,n] x:rc[T,k] dx:wc[T,k] scratch:s", .kind = kGemm,
              .demand = input_gradient<0, 1>, .sets = Sets::kFusedNeighbours, .layer_product = true,
-             .source = "[Hendrycks16]", .what = "dx = dy w^T gelu'(x).")
+             .scratch = cast_scratch<input_gradient<0, 1>>, .source = "[Hendrycks16]",
+             .what = "dx = dy w^T gelu'(x).")
 ZPLAN_KERNEL(ResidualLayerNormForward, "residual_layer_norm_forward",
              .operands =
                  "x:rc[T,h] y:rc[T,h] bias:rc[h] gain:rc[h] shift:rc[h] sum:wc[T,h] out:wc[T,h] "

@@ -48,7 +48,7 @@ TEST(BackendOnGpu, SumsOnTwoLanesAtATime) {
   const Program program = sums_on({Lane::kCompute, Lane::kCommReduce});
   auto queues = std::make_unique<CudaQueues>(0, std::make_shared<StreamBudget>(0, 8),
                                              launched_lanes(program));
-  CudaBackend backend(program, DType::kF32, 1, std::move(queues), {});
+  CudaBackend backend(program, find_kernel_set("cuda.sm90.fp32"), 1, std::move(queues), {});
   for (const Node& node : program.nodes) queue(backend, program, node);
   backend.queues()->finish();
   EXPECT_GE(gpu.tasks(), 4);

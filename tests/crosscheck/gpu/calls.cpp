@@ -37,6 +37,25 @@ cublasLtMatmulPreference_t prefer() {
   return preference;
 }
 
+cublasLtMatmulDesc_t describe(const Fp8Product& p, const void* a_scale, const void* b_scale) {
+  cublasLtMatmulDesc_t description = nullptr;
+  cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  set(description, CUBLASLT_MATMUL_DESC_TRANSA, p.turns_a);
+  set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a_scale);
+  if (p.has_scale_of_b) set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, b_scale);
+  return description;
+}
+
+Layouts layouts_of(const Fp8Product& p) {
+  Layouts made;
+  const bool turns = p.turns_a == CUBLAS_OP_T;
+  cublasLtMatrixLayoutCreate(&made.a, p.a, turns ? p.k : 32, turns ? 32 : p.k,
+                             turns ? static_cast<std::int64_t>(p.k) : 32);
+  cublasLtMatrixLayoutCreate(&made.b, p.b, p.k, 16, p.ldb);
+  cublasLtMatrixLayoutCreate(&made.d, CUDA_R_16BF, 32, 16, 32);
+  return made;
+}
+
 }  // namespace
 
 void* device(std::size_t bytes) {
@@ -108,6 +127,37 @@ void multiply(const Product& p) {
   cublasLtMatmulPreferenceDestroy(preference);
   cublasLtMatmulDescDestroy(description);
   cublasLtDestroy(handle);
+}
+
+bool multiply(const Fp8Product& p) {
+  cublasLtHandle_t handle = nullptr;
+  cublasLtCreate(&handle);
+  auto *scales = static_cast<std::byte*>(device(64)), *a_scale = scales + p.offset_of_scale;
+  const cublasLtMatmulDesc_t description = describe(p, a_scale, scales + 16);
+  const cublasLtMatmulPreference_t preference = prefer();
+  const std::uint32_t sixteen = 16;
+  cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                       &sixteen, sizeof sixteen);
+  const Layouts layouts = layouts_of(p);
+  void *a = device(64 * 32), *d = device(32 * 16 * 2), *own = device(1024);
+  auto* b = static_cast<std::byte*>(device(128 * 16)) + p.offset_of_b;
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t offered =
+      cublasLtMatmulAlgoGetHeuristic(handle, description, layouts.a, layouts.b, layouts.d,
+                                     layouts.d, preference, 1, &found, &count);
+  const float alpha = 1, beta = 0;
+  if (offered == CUBLAS_STATUS_SUCCESS)
+    cublasLtMatmul(handle, description, &alpha, a, layouts.a, b, layouts.b, &beta, d, layouts.d, d,
+                   layouts.d, &found.algo, own, 1024, make_stream());
+  if (p.races) cudaMemcpyAsync(a_scale, d, 4, cudaMemcpyDefault, make_stream());
+  cudaDeviceSynchronize();
+  for (const cublasLtMatrixLayout_t layout : {layouts.a, layouts.b, layouts.d})
+    cublasLtMatrixLayoutDestroy(layout);
+  cublasLtMatmulPreferenceDestroy(preference);
+  cublasLtMatmulDescDestroy(description);
+  cublasLtDestroy(handle);
+  return offered == CUBLAS_STATUS_SUCCESS;
 }
 
 Pair::Pair(int first_device, int second_device) : devices_{first_device, second_device} {

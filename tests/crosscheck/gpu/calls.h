@@ -37,6 +37,20 @@ struct Product {
 };
 void multiply(const Product& product);
 
+// D[32, 16] = A[32, 64] B[64, 16], D in bf16, k innermost and a scale for each of A and B, as it
+// should be but for what is said.
+struct Fp8Product {
+  cudaDataType_t a = CUDA_R_8F_E4M3, b = CUDA_R_8F_E5M2;
+  cublasOperation_t turns_a = CUBLAS_OP_T;
+  std::uint64_t k = 64;
+  std::int64_t ldb = 64;
+  bool has_scale_of_b = true;
+  std::size_t offset_of_b = 0, offset_of_scale = 0;  // bytes
+  bool races = false;                                // with a copy to the scale of A
+};
+// Whether the library has a kernel for it.
+bool multiply(const Fp8Product& product);
+
 // A communicator of two ranks on two devices, all calls made by this thread; and memory.
 class Pair {
  public:

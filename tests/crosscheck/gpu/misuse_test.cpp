@@ -426,32 +426,67 @@ INSTANTIATE_TEST_SUITE_P(Graphs, Misused, testing::ValuesIn(kOfGraphs), name_of_
 
 const Misuse kOfProducts[] = {
     {"LeadingDimension", "the leading dimension of A is 7, below its 8 rows",
-     [](StandIn&) { multiply({.lda = 7}); }},
+     [](StandIn&) { multiply(Product{.lda = 7}); }},
     {"Sizes", "the sizes of A, B and D do not fit together",
-     [](StandIn&) { multiply({.k_of_b = 24}); }},
+     [](StandIn&) { multiply(Product{.k_of_b = 24}); }},
     {"AuxiliaryLeadingDimension", "the auxiliary leading dimension is 12, for 8 rows",
-     [](StandIn&) { multiply({.epilogue = CUBLASLT_EPILOGUE_DGELU, .aux_ld = 12}); }},
+     [](StandIn&) { multiply(Product{.epilogue = CUBLASLT_EPILOGUE_DGELU, .aux_ld = 12}); }},
     {"AuxiliaryRows", "the auxiliary leading dimension is 0, for 8 rows",
-     [](StandIn&) { multiply({.epilogue = CUBLASLT_EPILOGUE_DGELU, .aux_ld = 0}); }},
+     [](StandIn&) { multiply(Product{.epilogue = CUBLASLT_EPILOGUE_DGELU, .aux_ld = 0}); }},
     {"NoAuxiliaryMatrix", "an epilogue without its auxiliary matrix",
-     [](StandIn&) { multiply({.epilogue = CUBLASLT_EPILOGUE_DGELU, .has_aux = false}); }},
+     [](StandIn&) { multiply(Product{.epilogue = CUBLASLT_EPILOGUE_DGELU, .has_aux = false}); }},
     {"NoVector", "an epilogue without its vector",
-     [](StandIn&) { multiply({.epilogue = CUBLASLT_EPILOGUE_BIAS, .has_vector = false}); }},
+     [](StandIn&) { multiply(Product{.epilogue = CUBLASLT_EPILOGUE_BIAS, .has_vector = false}); }},
     {"TypeOfTheVector", "the vector of the epilogue has not the type of D",
-     [](StandIn&) { multiply({.epilogue = CUBLASLT_EPILOGUE_BIAS, .vector_type = CUDA_R_16BF}); }},
+     [](StandIn&) {
+       multiply(Product{.epilogue = CUBLASLT_EPILOGUE_BIAS, .vector_type = CUDA_R_16BF});
+     }},
     {"AnotherAlgorithm", "the algorithm was chosen for another product",
-     [](StandIn&) { multiply({.changes_after_choice = true}); }},
+     [](StandIn&) { multiply(Product{.changes_after_choice = true}); }},
     {"Alignment", "an operand is aligned less than was promised",
-     [](StandIn&) { multiply({.offset_of_a = 4}); }},
-    {"SmallWorkspace", "bytes of workspace, got 16", [](StandIn&) { multiply({.workspace = 16}); }},
+     [](StandIn&) { multiply(Product{.offset_of_a = 4}); }},
+    {"SmallWorkspace", "bytes of workspace, got 16",
+     [](StandIn&) { multiply(Product{.workspace = 16}); }},
     {"WorkspaceOffItsPlace", "the workspace is not on 16 bytes",
-     [](StandIn&) { multiply({.offset_of_workspace = 4}); }},
-    {"InPlace", "D overlaps A or B", [](StandIn&) { multiply({.d_is_a = true}); }},
+     [](StandIn&) { multiply(Product{.offset_of_workspace = 4}); }},
+    {"InPlace", "D overlaps A or B", [](StandIn&) { multiply(Product{.d_is_a = true}); }},
     {"MatrixBeyondTheEnd", "beyond the end of an allocation",
-     [](StandIn&) { multiply({.lda = 64}); }},
-    {"RaceOfAProduct", "race: ", [](StandIn&) { multiply({.races = true}); }},
+     [](StandIn&) { multiply(Product{.lda = 64}); }},
+    {"RaceOfAProduct", "race: ", [](StandIn&) { multiply(Product{.races = true}); }},
 };
 INSTANTIATE_TEST_SUITE_P(Products, Misused, testing::ValuesIn(kOfProducts), name_of_misuse);
+
+// [cuBLAS] of products in fp8; a scale that is left out is 1, in silence.
+const Misuse kOfFp8[] = {
+    {"NotTransposed", "fp8 takes A transposed and B as it is",
+     [](StandIn&) { multiply(Fp8Product{.turns_a = CUBLAS_OP_N}); }},
+    {"SizesOffSixteen", "of 72 x 32, 72 apart, does not go with fp8: multiples of 16 do",
+     [](StandIn&) { multiply(Fp8Product{.k = 72, .ldb = 80}); }},
+    {"LeadingDimensionOffSixteen", "B of 64 x 16, 72 apart, does not go with fp8",
+     [](StandIn&) { multiply(Fp8Product{.ldb = 72}); }},
+    {"OperandOffSixteenBytes", "an operand is aligned less than was promised",
+     [](StandIn&) { multiply(Fp8Product{.offset_of_b = 8}); }},
+    {"NoScale", "an operand in fp8 has no scale",
+     [](StandIn&) { multiply(Fp8Product{.has_scale_of_b = false}); }},
+    {"ScaleOffItsPlace", "the scale of an operand in fp8 is no float",
+     [](StandIn&) { multiply(Fp8Product{.offset_of_scale = 2}); }},
+    {"BothE5m2", "A and B are both e5m2",
+     [](StandIn&) { multiply(Fp8Product{.a = CUDA_R_8F_E5M2}); }},
+    {"OneInFp8", "one of A and B is fp8", [](StandIn&) { multiply(Fp8Product{.a = CUDA_R_16BF}); }},
+    {"ScaleOfBf16", "operands that are not in fp8 have a scale",
+     [](StandIn&) { multiply(Fp8Product{.a = CUDA_R_16BF, .b = CUDA_R_16BF}); }},
+    {"RaceOfAScale", "race: ", [](StandIn&) { multiply(Fp8Product{.races = true}); }},
+};
+INSTANTIATE_TEST_SUITE_P(Fp8, Misused, testing::ValuesIn(kOfFp8), name_of_misuse);
+
+TEST(Fp8, IsOfDevicesFromAdaOn) {
+  for (const int capability : {80, 89, 90}) {
+    StandIn gpu({.capability = capability});
+    EXPECT_EQ(multiply(Fp8Product{}), capability >= 89) << capability;
+    for (const std::string& finding : gpu.close())
+      EXPECT_THAT(finding, testing::HasSubstr("left over"));
+  }
+}
 
 // ---- communication
 // -------------------------------------------------------------------------------
@@ -648,8 +683,8 @@ TEST(StandInGpu, TakesWhatIsRight) {
   const Pair pair;
   reduce(pair, 4, pair.stream(0), pair.stream(1));
   pair.finish();
-  multiply({});
-  multiply({.epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS});
+  multiply(Product{});
+  multiply(Product{.epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS});
   upload_host_work(true);
   EXPECT_EQ(gpu.findings(), std::vector<std::string>{});
   EXPECT_EQ(gpu.collectives(), 1);

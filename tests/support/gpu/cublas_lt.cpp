@@ -32,12 +32,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   *count = 0;
   if (const std::string fault = fault_of(problem); !fault.empty())
     return refuse("cublasLtMatmulAlgoGetHeuristic", fault);
-  const bool is_plain =
-      x.epilogue == CUBLASLT_EPILOGUE_DEFAULT || x.epilogue == CUBLASLT_EPILOGUE_BIAS;
-  const bool offers = is_plain || Machine::the().options.has_epilogues;
-  if (!offers || (problem.d->batch > 1 && x.epilogue != CUBLASLT_EPILOGUE_DEFAULT))
-    return CUBLAS_STATUS_NOT_SUPPORTED;
   const Preference& p = of<Preference>(preference);
+  if (!offers(problem, p)) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (const std::uint64_t workspace : {std::min(p.workspace, kMostWorkspace), std::uint64_t{0}}) {
     if (*count == asked) break;
     cublasLtMatmulHeuristicResult_t& result = found[*count];

@@ -82,6 +82,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
       return set(x.aux_ld, value, size, function);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
       return set(x.aux, value, size, function);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+      return set(x.a_scale, value, size, function);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      return set(x.b_scale, value, size, function);
     default:
       return refuse(function, "an attribute that the stand-in does not know");
   }

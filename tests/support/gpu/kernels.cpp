@@ -4,6 +4,7 @@
 #include "exec/cuda/image_probe.cu"
 #include "exec/cuda/kernels/adamw.cu"
 #include "exec/cuda/kernels/attention_kernels.cu"
+#include "exec/cuda/kernels/cast_fp8.cu"
 #include "exec/cuda/kernels/column_sums.cu"
 #include "exec/cuda/kernels/columns.cu"
 #include "exec/cuda/kernels/cross_entropy.cu"

@@ -3,6 +3,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 #include <library_types.h>
 
 #include <cmath>
@@ -14,7 +15,11 @@
 
 namespace zplan::stand_in {
 
-inline std::size_t size_of_type(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
+inline bool is_fp8(cudaDataType_t type) { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
+
+inline std::size_t size_of_type(cudaDataType_t type) {
+  return is_fp8(type) ? 1 : type == CUDA_R_32F ? 4 : 2;
+}
 
 // Columns `ld` elements apart, matrices of a batch `stride`.
 struct Matrix {
@@ -34,6 +39,11 @@ struct Matrix {
 inline float load(cudaDataType_t type, const void* data, std::int64_t element) {
   if (type == CUDA_R_32F) return static_cast<const float*>(data)[element];
   if (type == CUDA_R_16F) return __half2float(static_cast<const __half*>(data)[element]);
+  if (is_fp8(type)) {
+    const auto code = static_cast<const __nv_fp8_storage_t*>(data)[element];
+    const auto format = type == CUDA_R_8F_E4M3 ? __NV_E4M3 : __NV_E5M2;
+    return __half2float(__half(__nv_cvt_fp8_to_halfraw(code, format)));
+  }
   if (type != CUDA_R_16BF) std::abort();
   return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[element]);
 }

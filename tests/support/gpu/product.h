@@ -20,6 +20,7 @@ struct Description {
   cudaDataType_t bias_type = static_cast<cudaDataType_t>(-1);
   void *bias = nullptr, *aux = nullptr;
   std::int64_t aux_ld = 0;
+  const float *a_scale = nullptr, *b_scale = nullptr;
 };
 
 struct Preference {
@@ -66,6 +67,7 @@ inline bool writes_bias(cublasLtEpilogue_t e) {
 inline bool has_aux(cublasLtEpilogue_t e) {
   return e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || e == CUBLASLT_EPILOGUE_DGELU;
 }
+inline bool is_fp8(const Problem& p) { return is_fp8(p.a->type) || is_fp8(p.b->type); }
 inline bool is_known(cublasLtEpilogue_t e) {
   return e == CUBLASLT_EPILOGUE_DEFAULT || has_bias(e) || has_aux(e);
 }
@@ -76,6 +78,8 @@ std::uint32_t alignment_of(const void* address);
 std::uint64_t hash_of(const Problem& p);
 // Why the library would not take it; empty: it does.
 std::string fault_of(const Problem& p);
+// Whether it has algorithms with the epilogue for operands that are aligned so.
+bool offers(const Problem& p, const Preference& preference);
 // Of an operand that is not where the algorithm wants it.
 std::string fault_of(const Problem& p, const Operands& x, const Algorithm& algorithm,
                      std::size_t workspace);

@@ -1,4 +1,4 @@
-// What a product computes: sums in float32, then its epilogue.
+// What a product computes: sums in float32, times the scales of operands in fp8, then its epilogue.
 #include <cstring>
 
 #include "tests/support/gpu/product.h"
@@ -19,6 +19,8 @@ Values product(const Description& e, const Matrix& a_layout, const Matrix& b_lay
       const float* other = &b.at(k, 0);
       for (std::int64_t j = 0; j < b.columns; ++j) row[j] += factor * other[j];
     }
+  if (is_fp8(a_layout.type))
+    for (float& sum : sums.all) sum *= *e.a_scale * *e.b_scale;
   return sums;
 }
 

@@ -70,7 +70,8 @@ TEST(Departures, AreRoundedOperandsReductionsAndUpdates) {
               ElementsAre(HasSubstr("in blocks of the whole")));
   EXPECT_THAT(departures(plan_with("cpu.f32.fp8.whole")),
               ElementsAre(HasSubstr("of a replica's micro-batch")));
-  EXPECT_THAT(departures(plan_with("cuda.sm90.fp8")), ElementsAre(HasSubstr("rounded to fp8")));
+  EXPECT_THAT(departures(plan_with("cuda.sm90.fp8")),
+              ElementsAre(HasSubstr("rounded to fp8, with a scale for what a rank has of each")));
   Plan plan = plan_with("cpu.bf16");
   EXPECT_THAT(departures(plan), IsEmpty());
   plan.precision = *find_recipe("half-reduction", plan.kernel_set);

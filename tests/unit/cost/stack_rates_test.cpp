@@ -205,6 +205,24 @@ TEST(Fp8, ThroughputIsComparedWithThePeakThatLayersComputeAt) {
   EXPECT_DOUBLE_EQ(figures.peak_tflops, 1978.9);
 }
 
+// Five bytes for each element of both operands, at the rate of the memory, and four kernels.
+TEST(Fp8, CastsStandBesideTheirProducts) {
+  const Priced priced("fp8");
+  const DeviceProfile& device = load_cluster("dgx-h100").node.device;
+  const Program& program = priced.job().classes.front().program;
+  const auto without = priced.costs({}, 0), with = priced.costs({.fp8_casts = 1}, 0);
+  const auto at = std::find_if(program.nodes.begin(), program.nodes.end(), [](const Node& node) {
+    return has_kernel(node, {KernelId::kLinearInputGradient});
+  });
+  ASSERT_NE(at, program.nodes.end());
+  const auto i = static_cast<std::size_t>(at - program.nodes.begin());
+  const Shape &dy = program.operands(*at)[0].shape, &w = program.operands(*at)[1].shape;
+  const Seconds stream = Bytes{5 * (dy.elements() + w.elements())} /
+                         (device.memory_bandwidth * device.memory_efficiency);
+  EXPECT_NEAR(seconds_alone(with[i]) - seconds_alone(without[i]),
+              stream.value + 4 * device.gemm_overhead.value, 1e-11);
+}
+
 // Where a product's rate is no bound but a fixed time or its bytes are, the ratio is less.
 INSTANTIATE_TEST_SUITE_P(
     All, StackRateCost,
@@ -212,6 +230,8 @@ INSTANTIATE_TEST_SUITE_P(
         Expectation{"gemm", "data", 1, 2, is_product},
         Expectation{"gemm", "tensor", 1, 2, is_product},
         Expectation{"gemm_fp8", "fp8", 1, 2,
+                    [](const Node& n) { return is_product(n) && n.role.part != Part::kHead; }},
+        Expectation{"fp8_casts", "fp8", 0, 1,
                     [](const Node& n) { return is_product(n) && n.role.part != Part::kHead; }},
         Expectation{"scores", "data", 1, 2,
                     [](const Node& n) {

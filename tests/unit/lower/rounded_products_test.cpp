@@ -6,6 +6,7 @@
 
 #include "models/model_config.h"
 #include "planner/lower/lower.h"
+#include "planner/program/kernels/fp8_products.h"
 
 namespace zplan {
 namespace {
@@ -45,6 +46,20 @@ TEST(RoundedProducts, RoundWholeOperandsWithOneScale) {
     EXPECT_EQ(attributes[1], Attribute(shape[1]));
     EXPECT_EQ(attributes[2], Attribute(node.role.action == Action::kRoundGradient ? 1 : 0));
   }
+}
+
+// Sets that multiply in fp8 cast on the way: no kernel more, and the workspace has room for what
+// the casts of the largest product leave.
+TEST(RoundedProducts, OfFp8AreCastInTheWorkspace) {
+  const Job plain = lower(plan_of("cuda.sm90.bf16"), load_model("tiny-gpt"));
+  const Job cast = lower(plan_of("cuda.sm90.fp8"), load_model("tiny-gpt"));
+  const auto workspace = [](const Job& job) {
+    for (const Buffer& buffer : job.classes[0].program.buffers)
+      if (buffer.category == Category::kWorkspace) return buffer.slot_size;
+    return Bytes{0};
+  };
+  EXPECT_EQ(cast.classes[0].program.nodes.size(), plain.classes[0].program.nodes.size());
+  EXPECT_EQ(workspace(cast) - workspace(plain), fp8_scratch({.m = 128, .n = 64, .k = 256}).rest);
 }
 
 std::string refusal(const Plan& plan, const ModelConfig& model) {

@@ -19,15 +19,15 @@ std::vector<KernelSet> cuda_sets() {
   return sets;
 }
 
-// What the sets of a compute type declare, without the kernels of the host's lanes and those that
-// are planned only.
-std::set<KernelId> declared(DType compute) {
+// What the sets that have products and types of one declare, without the kernels of the host's
+// lanes and those that are planned only.
+std::set<KernelId> declared(const KernelSet& one) {
   std::set<KernelId> kernels;
   for (const KernelSet& set : cuda_sets()) {
     for (int i = 0; i < kKernelCount; ++i) {
       const auto id = static_cast<KernelId>(i);
-      const bool is_here =
-          set.compute == compute && declares(set, id) && !is_planned_only(id, RunsOn::kCuda);
+      const bool is_here = set.compute == one.compute && set.layer_products == one.layer_products &&
+                           declares(set, id) && !is_planned_only(id, RunsOn::kCuda);
       if (is_here && kernel_def(id).kind != WorkKind::kHost) kernels.insert(id);
     }
   }
@@ -36,13 +36,16 @@ std::set<KernelId> declared(DType compute) {
 
 TEST(CudaDispatch, CoversExactlyWhatTheKernelSetsDeclare) {
   ASSERT_FALSE(cuda_sets().empty());
-  for (int i = 0; i < kDTypeCount; ++i) {
-    const auto compute = static_cast<DType>(i);
+  for (const KernelSet& set : cuda_sets()) {
     std::set<KernelId> offered;
-    for (const DispatchEntry& entry : dispatch_table(compute))
+    for (const DispatchEntry& entry : dispatch_table(set))
       if (entry.run != nullptr) offered.insert(entry.kernel);
-    EXPECT_EQ(offered, declared(compute)) << name(compute);
+    EXPECT_EQ(offered, declared(set)) << set.id;
   }
+}
+
+TEST(CudaDispatch, OffersNothingForTypesThatNoSetComputesIn) {
+  EXPECT_TRUE(dispatch_table(find_kernel_set("cpu.f64")).empty());
 }
 
 TEST(CudaDispatch, LeavesOutTheKernelsThatArePlannedOnly) {
@@ -54,7 +57,7 @@ TEST(CudaDispatch, LeavesOutTheKernelsThatArePlannedOnly) {
 }
 
 TEST(CudaDispatch, ProductsAndAttentionArePreparedAheadOfTheFirstStep) {
-  for (const DispatchEntry& entry : dispatch_table(DType::kBf16)) {
+  for (const DispatchEntry& entry : dispatch_table(find_kernel_set("cuda.sm90.bf16"))) {
     const WorkKind kind = kernel_def(entry.kernel).kind;
     const bool has_plan = kind == WorkKind::kGemm || kind == WorkKind::kAttention;
     EXPECT_TRUE(!has_plan || entry.prepare != nullptr) << name(entry.kernel);

@@ -2,6 +2,7 @@
 #include "tests/support/launch_on_host.h"
 
 #include "exec/cuda/kernels/adamw.cu"
+#include "exec/cuda/kernels/cast_fp8.cu"
 #include "exec/cuda/kernels/column_sums.cu"
 #include "exec/cuda/kernels/columns.cu"
 #include "exec/cuda/kernels/cross_entropy.cu"
