@@ -384,7 +384,7 @@ StepSequence step_sequence(const RunOptions& options, const ResumePoint& begin) 
   const std::int64_t steps = std::max<std::int64_t>(0, options.steps - begin.step);
   const bool validates = options.validation.data != nullptr;
   return {steps,
-          {begin.step, begin.samples, begin.same_job},
+          {begin.step, begin.samples, begin.same_job, begin.validated},
           validates ? options.validation.times : ValidationTimes{}};
 }
 
@@ -418,10 +418,20 @@ BorderAction saving(const RunState& state, Saver& saver) {
           .act = [&](std::int64_t step) { save(state, saver, steps.trained_before(step)); }};
 }
 
-SaveReport save_end(const RunState& state, Saver& saver) {
+// Whether the states that are there, after so many steps of this run that train, are validated.
+bool are_validated(const RunState& state, std::int64_t trained) {
+  const std::vector<ValidationResult>& all = state.log.validations();
+  return !all.empty() && all.back().step == state.services.start().step + trained;
+}
+
+SaveReport save_end(const RunState& state, const ResumePoint& begin, Saver& saver) {
   const std::int64_t trained = std::ssize(state.log.results());
+  const std::int64_t step = begin.step + trained;
   if (trained > 0) save(state, saver, trained);
   saver.finish();
+  const std::string own = path_in(saver.report().folder, checkpoint_name(step));
+  const bool is_kept = trained > 0 ? !saver.report().last_failed : begin.path == own;
+  if (is_kept && are_validated(state, trained)) saver.mark_validated(step);
   return saver.report();
 }
 
@@ -510,7 +520,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
     end_queues(state);
     throw;
   }
-  if (saver) result.saves = save_end(state, *saver);
+  if (saver) result.saves = save_end(state, result.begin, *saver);
   result.interrupted = state.gate.was_interrupted();
   const bool is_trained =
       std::ssize(state.log.results()) == state.services.steps().training_steps();

@@ -55,8 +55,9 @@ struct ResumePoint {
   std::int64_t step = 0;     // steps that are done
   std::int64_t samples = 0;  // that they used
   std::uint64_t seed = 0;
-  bool same_job = true;  // else states were cut anew
-  std::string plan;      // that it was saved with
+  bool same_job = true;    // else states were cut anew
+  std::string plan;        // that it was saved with
+  bool validated = false;  // a validation that is due after that step is done
 };
 
 }  // namespace zplan::exec

@@ -235,7 +235,7 @@ std::string to_text(const Header& header) {
   } else {
     out += "null";
   }
-  put(out, ",\n  \"plan\": {}", quote(header.plan));
+  put(out, ",\n  \"validated\": {},\n  \"plan\": {}", header.validated, quote(header.plan));
   return sealed(std::move(out));
 }
 
@@ -277,6 +277,8 @@ Header header_from_text(const std::string& text, const std::string& name) {
   header.fingerprint = object.member("fingerprint").string();
   if (const JsonNode scale = object.member("loss_scale"); !scale.is_null())
     header.loss_scale = read_loss_scale(scale);
+  if (const auto validated = object.optional_member("validated"))
+    header.validated = validated->boolean();
   header.plan = object.member("plan").string();
   object.member("xxh3");
   object.finish();

@@ -182,7 +182,13 @@ ResumePoint resume_states(const Job& job, const ResumeOptions& options,
       Checkpoint checkpoint(path);
       lost = checkpoint.load(job, memory);
       const Header& header = checkpoint.header();
-      point = {path, header.step, header.samples, header.seed, checkpoint.is_of(job), header.plan};
+      point = {.path = path,
+               .step = header.step,
+               .samples = header.samples,
+               .seed = header.seed,
+               .same_job = checkpoint.is_of(job),
+               .plan = header.plan,
+               .validated = header.validated};
       wrong.clear();
     } catch (const Error& error) {
       wrong = error.what();

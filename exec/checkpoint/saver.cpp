@@ -10,6 +10,7 @@
 
 #include "exec/checkpoint/checkpoint_file.h"
 #include "exec/checkpoint/checksum.h"
+#include "exec/checkpoint/saved_file.h"
 #include "exec/memory/all_cores.h"
 #include "planner/core/error.h"
 
@@ -99,6 +100,19 @@ void Saver::save(std::int64_t step, std::int64_t samples) {
 
 void Saver::finish() {
   if (writing_.valid()) writing_.get();
+}
+
+void Saver::mark_validated(std::int64_t step) const {
+  if (!leads()) return;
+  const std::string folder = path_in(options_.folder, checkpoint_name(step));
+  try {
+    const std::string name = path_in(folder, kHeaderName);
+    Header header = header_from_text(read_saved_text(name), name);
+    header.validated = true;
+    write_durably(folder, kHeaderName, to_text(header));
+  } catch (const std::exception& error) {
+    say_(fmt::format("who goes on from {} validates it again: {}", folder, error.what()));
+  }
 }
 
 void Saver::copy_states() {

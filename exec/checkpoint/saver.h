@@ -45,6 +45,9 @@ class Saver {
   void save(std::int64_t step, std::int64_t samples);
   // Returns when nothing is being written any more.
   void finish();
+  // The checkpoint of this step, which is finished, is saved ahead of a validation that is now
+  // done.
+  void mark_validated(std::int64_t step) const;
   const SaveReport& report() const { return report_; }
 
  private:

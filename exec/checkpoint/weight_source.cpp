@@ -6,6 +6,7 @@
 #include "exec/checkpoint/folder.h"
 #include "exec/checkpoint/state_filler.h"
 #include "exec/memory/initial_state.h"
+#include "exec/scalar.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {
@@ -72,6 +73,17 @@ const std::byte* WeightSource::bytes(const Source& at) {
 }
 
 StateSource::Source WeightSource::scales_of(const Source&) const { ZPLAN_ASSERT(false); }
+
+std::vector<double> weight_values(WeightSource& source, const std::string& tensor) {
+  std::vector<double> values;
+  for (const StateSource::Source& at : source.sources(tensor, State::kParam)) {
+    const SavedPiece& piece = source.piece(at);
+    const std::byte* const bytes = source.bytes(at);
+    for (std::int64_t i = 0; i < piece.elements; ++i)
+      values.push_back(load_scalar(bytes, piece.dtype, i));
+  }
+  return values;
+}
 
 void load_weights(const Job& job, const ModelFiles& files, std::vector<RankMemory>& memory) {
   WeightSource source(files);

@@ -43,6 +43,9 @@ class WeightSource final : public StateSource {
   std::size_t at_hand_number_ = static_cast<std::size_t>(-1);
 };
 
+// A whole tensor, row-major.
+std::vector<double> weight_values(WeightSource& source, const std::string& tensor);
+
 // Fills all states of the ranks, and clears what a step carries over.
 void load_weights(const Job& job, const ModelFiles& files, std::vector<RankMemory>& memory);
 

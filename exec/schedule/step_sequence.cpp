@@ -11,9 +11,10 @@ StepSequence::StepSequence(std::int64_t steps, const StartPoint& start,
     for (std::int64_t batch = 0; batch < batches_; ++batch)
       places_.push_back({start.step + trained, trained, batch});
   };
+  const bool is_open = start.step > 0 && !start.validated;
   for (std::int64_t trained = 0; trained < steps; ++trained) {
     const bool is_due = times.every > 0 && (start.step + trained) % times.every == 0;
-    if (trained > 0 && is_due) validate(trained);
+    if (is_due && (trained > 0 || is_open)) validate(trained);
     places_.push_back({start.step + trained, trained});
   }
   validate(steps);

@@ -14,6 +14,8 @@ struct StartPoint {
   std::int64_t sample = 0;  // the first of that step
   // Whether the first step has what one before it hands to it, if anything does.
   bool goes_on = true;
+  // Whether a validation that is due after the step before it is done.
+  bool validated = true;
 };
 
 // When a training is validated, and on how much.
@@ -32,7 +34,8 @@ struct StepPlace {
 
 class StepSequence {
  public:
-  // Of so many steps that train. Without any, the states that the run begins with are validated.
+  // Of so many steps that train. Without any, the states that the run begins with are validated;
+  // else where the run before it was to do so and did not.
   StepSequence(std::int64_t steps, const StartPoint& start = {}, const ValidationTimes& times = {});
 
   const StartPoint& start() const { return start_; }

@@ -22,23 +22,23 @@ constexpr double kUnknownDevice = 0.08;   // another host as well, mostly
 constexpr double kLeastRun = 0.05;        // [assumed] of a single run, also where more was not seen
 constexpr double kMeasuredSpread = 0.05;  // [assumed] of what `calibrate` or a benchmark measured
 
-// What the hardware's times rest on in a profile, and how far figures of other sources are off
-// [assumed].
+// What the hardware's times rest on in a profile, where devices are cores in the measured table of
+// these, and how far figures of other sources are off [assumed].
 struct HardwareRow {
   HardwareTime kind;
-  std::string_view pointer;
+  std::string_view pointer, on_cores;
   double spread;
 };
 constexpr std::array<HardwareRow, kHardwareTimeCount> kHardware{{
-    {HardwareTime::kProducts, "/device/gemm_efficiency", 0.08},
-    {HardwareTime::kAttention, "/device/attention_efficiency", 0.15},
-    {HardwareTime::kMemory, "/device/memory_efficiency", 0.08},
-    {HardwareTime::kLaunch, "/device/launch_overhead", 0.3},
-    {HardwareTime::kPeerLinks, "/topology/links/gpu_peer/efficiency", 0.15},
-    {HardwareTime::kNetwork, "/topology/links/nic/efficiency", 0.2},
-    {HardwareTime::kHostMemory, "/host/cpu_memory_efficiency", 0.2},
-    {HardwareTime::kHostLink, "/topology/links/gpu_pcie/efficiency", 0.15},
-    {HardwareTime::kDrives, "/nvme/efficiency", 0.2},
+    {HardwareTime::kProducts, "/device/gemm_efficiency", "/cores/kernels", 0.08},
+    {HardwareTime::kAttention, "/device/attention_efficiency", "/cores/kernels", 0.15},
+    {HardwareTime::kMemory, "/device/memory_efficiency", "/cores/kernels", 0.08},
+    {HardwareTime::kLaunch, "/device/launch_overhead", "/cores/operation", 0.3},
+    {HardwareTime::kPeerLinks, "/topology/links/gpu_peer/efficiency", "/cores/collectives", 0.15},
+    {HardwareTime::kNetwork, "/topology/links/nic/efficiency", "", 0.2},
+    {HardwareTime::kHostMemory, "/host/cpu_memory_efficiency", "/cores/kernels", 0.2},
+    {HardwareTime::kHostLink, "/topology/links/gpu_pcie/efficiency", "/cores/copies", 0.15},
+    {HardwareTime::kDrives, "/nvme/efficiency", "/cores/reads", 0.2},
 }};
 
 bool has(const std::vector<std::string>& words, std::string_view word) {
@@ -56,14 +56,15 @@ const StackValue* value_of(const StackProfile& stack, std::string_view rate) {
   return at == stack.values.end() ? nullptr : &*at;
 }
 
-// Whether `calibrate` measured our kernels on the device.
-bool is_calibrated(const HwProfile& node) {
-  return std::ranges::any_of(node.sources, [](const ValueSource& value) {
-    return value.pointer == "/device/gemm_efficiency" && value.ref.starts_with("zplan calibrate");
+}  // namespace
+
+bool is_calibrated(const HwProfile& node, HardwareTime kind) {
+  const HardwareRow& row = *std::ranges::find(kHardware, kind, &HardwareRow::kind);
+  const std::string_view pointer = node.cores ? row.on_cores : row.pointer;
+  return std::ranges::any_of(node.sources, [&](const ValueSource& value) {
+    return value.pointer == pointer && value.ref.starts_with("zplan calibrate");
   });
 }
-
-}  // namespace
 
 bool is_ideal(const StackProfile& stack) {
   return std::ranges::all_of(stack_rates(), [&](const StackRate& rate) {
@@ -161,7 +162,7 @@ Evidence evidence_of(const StackProfile& stack, const MeasuredRuns& runs) {
 
 Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Kind& kind) {
   Knowledge knowledge;
-  const bool measured = is_ideal(evidence.stack) && is_calibrated(node);
+  const bool measured = is_ideal(evidence.stack) && is_calibrated(node, HardwareTime::kProducts);
   if (!measured || evidence.covariance) add_rates(evidence, knowledge);
   const bool known_device = evidence.runs && has(evidence.runs->devices, kind.device);
   if (!known_device) add_hardware(node, knowledge);

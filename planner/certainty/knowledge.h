@@ -53,6 +53,9 @@ bool is_ideal(const StackProfile& stack);
 
 Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Kind& kind);
 
+// Whether `zplan calibrate` measured such times on the device of the node.
+bool is_calibrated(const HwProfile& node, HardwareTime kind);
+
 // A constant as its file or profile gives it, and where how well it is known comes from: "1.08,
 // fitted: ..", "5 us, assumed: ..".
 std::string source_of(Constant constant, const Evidence& evidence, const HwProfile& node);

@@ -4,6 +4,8 @@
 // It ignores all waiting, so it is loose where stages or tiers wait for each other.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "hwprofiles/hw_profile.h"
@@ -13,9 +15,14 @@
 
 namespace zplan {
 
+enum class BoundBy : std::uint8_t { kLane, kLaunch, kLink };
+
 struct TimeBound {
   Seconds seconds{};
-  std::string resource;  // "stage 0 compute", "PCIe uplink (pcie0>socket0)", "stage 0 launch"
+  BoundBy by = BoundBy::kLane;
+  std::size_t stage = 0;  // of a lane or of launches
+  std::size_t index = 0;  // of the lane, or of the link of the CostModel
+  std::string resource;   // "stage 0 compute", "PCIe uplink (pcie0>socket0)", "stage 0 launch"
 };
 
 TimeBound time_bound(const CostModel& model, const StepTotals& totals);

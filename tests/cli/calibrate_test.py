@@ -60,8 +60,14 @@ class Calibrate(CliTest):
             self.assertEqual(str(entry["value"]), change["now"])
             self.assertEqual(entry["source"], "measured")
 
-        plan = self.good_json("plan", "--model", "tiny-gpt", "--cluster", "mine.json")
+        plan = self.good_json("plan", "--model", "tiny-gpt", "--cluster", "mine.json", "-o", "p.json")
         self.assertIn("calibrated", json.dumps(plan["cluster"]))
+        # The limit that its runs are held against was measured.
+        run = self.good_json("run", "p.json", "--steps", "2", "--log", "log.jsonl")
+        for line in map(json.loads, self.read("log.jsonl").splitlines()):
+            self.assertIs(line["limit_is_measured"], True, line)
+            self.assertGreater(line["limit_share"], 0)
+            self.assertLess(line["limit_share"] * line["wall_s"], 1.001 * run["predicted_step_s"])
 
     def test_what_was_not_measured_is_that_of_the_base(self):
         first = json.loads(a_profile())

@@ -78,6 +78,13 @@ class SameNumbers(GpuProcesses):
             self.assertGreaterEqual(len(check["rows"]), 4)
             self.assertTrue(all(row["agrees"] for row in check["rows"]), check)
 
+    def test_a_check_begins_with_the_weights_that_the_run_begins_with(self):
+        self.tiny_plan(*PAIR, name="cpu.json")
+        self.good("run", "cpu.json", "--steps", "2", "--export", "mine")
+        self.gpu_plan("--dp", "1", "--tp", "2", "--pp", "2")
+        answer = self.run_all(4, "--steps", "2", "--check", "--weights", "mine")
+        self.assertEqual((answer["weights"], answer["check"]["agrees"]), ("mine", True), answer)
+
 
 class Timelines(GpuProcesses):
     def test_the_process_with_the_loss_writes_the_timeline_of_all(self):

@@ -35,6 +35,13 @@ class KeepTest(CliTest):
     def validations(self, answer):
         return [(each["step"], each["loss"]) for each in answer["validations"]]
 
+    def logged(self, name):
+        if not os.path.exists(self.path(name)):
+            return []
+        with open(self.path(name), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file if line.endswith("\n")]
+        return [(line["step"], line.get("loss"), line.get("validation_loss")) for line in lines]
+
     def start(self, *more, steps=1000000, **options):
         process = subprocess.Popen(
             [PROGRAM, "run", self.plan, "--steps", str(steps), *more],
@@ -128,6 +135,12 @@ class Keeping(KeepTest):
         for line in lines:
             self.assertLess(line["exposed_s"], line["wall_s"])
             self.assertGreaterEqual(line["exposed_s"], 0)
+            # Each step is held against the same limit, which a profile states that nobody measured.
+            self.assertAlmostEqual(line["limit_share"] * line["wall_s"],
+                                   lines[0]["limit_share"] * lines[0]["wall_s"], places=9)
+            self.assertLess(line["limit_share"] * line["wall_s"], answer["predicted_step_s"])
+            self.assertEqual((line["limit"], line["limit_is_measured"]), ("stage 0 compute", False))
+            self.assertGreater(line["limit_share"], 0)
 
 
 class Validating(KeepTest):
@@ -179,6 +192,24 @@ class Validating(KeepTest):
         self.assertIn("interrupted in the validation after 2 steps of 2; kept in", err)
         self.assertIn("model.safetensors", os.listdir(self.path("out")))
 
+    def test_a_validation_that_ctrl_c_ended_is_made_up(self):
+        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "300")
+        self.train(*options, "--log", "whole.jsonl", steps=4)
+        process = self.start(*options, "--log", "parts.jsonl", "--save", KEPT, steps=4)
+        while len(self.logged("parts.jsonl")) < 2:
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, INTERRUPTED, err)
+        self.assertIn("interrupted after 2 steps of 4; kept in kept/step-000002", err)
+        self.assertEqual(len(self.logged("parts.jsonl")), 2)
+        rest = self.train(*options, "--log", "parts.jsonl", "--save", KEPT, "--resume", steps=4)
+        self.assertEqual([step for step, _ in self.validations(rest)], [2, 4])
+        self.assertEqual(self.logged("parts.jsonl"), self.logged("whole.jsonl"))
+        again = self.train(*options, "--save", KEPT, "--resume", steps=5)  # that of step 4 is done
+        self.assertEqual([step for step, _ in self.validations(again)], [5])
+
     def test_what_cannot_be_validated(self):
         for options, says in (
             (("--validate-every", "2"), "--validate FILE"),
@@ -195,7 +226,7 @@ class Validating(KeepTest):
 class Together(KeepTest):
     """Two ranks that are processes, and one folder."""
 
-    def start_both(self, *options_of, steps):
+    def begin_both(self, *options_of, steps):
         """With options of rank 0 and of rank 1."""
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
@@ -206,7 +237,10 @@ class Together(KeepTest):
                      "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             processes.append(self.start(*options, "--json", steps=steps,
                                         env={**os.environ, **place}))
-        return [self.end_of(process) for process in processes]
+        return processes
+
+    def start_both(self, *options_of, steps):
+        return [self.end_of(process) for process in self.begin_both(*options_of, steps=steps)]
 
     def run_both(self, *options, steps):
         ends = self.start_both(options, options, steps=steps)
@@ -236,6 +270,22 @@ class Together(KeepTest):
         self.assertEqual(self.losses(self.train("--resume-from", last, steps=5)), whole[4:])
 
 
+    def test_a_validation_that_was_interrupted_is_made_up(self):
+        self.plan = self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "2")  # the second one has losses
+        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "300")
+        self.run_both(*options, "--log", "whole.jsonl", steps=4)
+        own = (*options, "--log", "parts.jsonl", "--save", KEPT)
+        processes = self.begin_both(own, own, steps=4)
+        while len(self.logged("parts.jsonl")) < 2:
+            self.assertIsNone(processes[0].poll())
+            time.sleep(0.01)
+        processes[0].send_signal(signal.SIGINT)
+        for code, _, err in map(self.end_of, processes):
+            self.assertEqual(code, INTERRUPTED, err)
+        self.assertEqual(len(self.logged("parts.jsonl")), 2)
+        self.run_both(*own, "--resume", steps=4)
+        self.assertEqual(self.logged("parts.jsonl"), self.logged("whole.jsonl"))
+
     def test_those_that_validate_otherwise_do_not_start(self):
         validate = ("--validate", "other.txt")
         for other in (), (*validate, "--validate-every", "2"), (*validate, "--validate-batches", "2"):
@@ -249,7 +299,11 @@ class Ending(KeepTest):
         for number in (signal.SIGINT, signal.SIGTERM):
             shutil.rmtree(self.path(KEPT), ignore_errors=True)
             process = self.start("--save", KEPT)
-            self.assertIn("training: step", process.stderr.readline())
+            shown = process.stderr.readline()
+            self.assertIn("training: step", shown)
+            while ", loss " not in shown:  # within the first step
+                shown = process.stderr.readline()
+            self.assertRegex(shown, r", \d+ % of the profile's limit \(stage 0 compute\); .* left")
             process.send_signal(number)
             code, _, err = self.end_of(process)
             self.assertEqual(code, INTERRUPTED, err)

@@ -41,11 +41,16 @@ class Suggest(CliTest):
     def test_kernels_of_our_own_are_calibrated_at_once(self):
         runs = {row["measure"]: row["run"] for row in self.good_json(*SMALL)["measurements"]}
         calibrated = [what for what, run in runs.items() if "calibrate --device cuda" in run[0]]
-        self.assertEqual(len(calibrated), 1)
-        nccl = [run for run in runs.values() if "_perf " in run[0]]
+        alone = [what for what in calibrated if what.startswith("one device alone")]
+        self.assertEqual(len(alone), 1)
+        self.assertEqual(len(runs[alone[0]]), 1)
+        nccl = {what: run for what, run in runs.items() if "_perf " in run[-2:][0]}
         self.assertTrue(nccl)
-        for run in nccl:
-            self.assertIn("./zplan calibrate --import", run[1])
+        for what, run in nccl.items():
+            self.assertIn("./zplan calibrate --import", run[-1])
+            # On two GPUs or more the first command measures the collectives of a node, too.
+            self.assertEqual(what in calibrated, what.endswith("on 1 node"), what)
+            self.assertEqual(len(run), 3 if what in calibrated else 2)
 
     def test_kernels_of_a_stack_are_timed_one_by_one(self):
         rows = self.good_json(*SMALL, "--stack", "megatron2022")["measurements"]

@@ -181,6 +181,36 @@ class InAndOut(WeightsTest):
             self.assertEqual(mode & 0o777, 0o600, name)
 
 
+class Checked(WeightsTest):
+    """A run that begins with weights, against the one-rank run that begins with them."""
+
+    PLANS = (("--dp", "2", "--tp", "2", "--zero", "3"), ("--tp", "2", "--pp", "2", "--dp", "1"),
+             ("--dp", "4", "--zero", "2", "--optimizer", "cpu"))  # fmt: skip
+
+    def checked(self, *more, steps=2, dtype="f64"):
+        result = self.run_plan("--dtype", dtype, "--check", *more, steps=steps)
+        self.assertEqual(result.returncode, OK, result.stderr)
+        check = json.loads(result.stdout)["check"]
+        self.assertTrue(check["agrees"])
+        return {row["quantity"]: row["difference"] for row in check["rows"]}
+
+    def test_agrees_whatever_the_plan(self):
+        for pins in self.PLANS:
+            self.plan(*pins)
+            rows = self.checked("--weights", "mine")
+            self.assertEqual(set(rows), {"losses", "first gradients", "parameters"}, pins)
+
+    def test_parameters_are_held_against_the_way_from_the_weights(self):
+        # From drawn values it would be ten times as far, and rounding so much less of it.
+        self.plan(*self.PLANS[0])
+        drawn, begun = (
+            self.checked(*options, dtype="f32", steps=3)["parameters"]
+            for options in ((), ("--weights", "mine"))
+        )
+        self.assertGreater(5 * begun, drawn)
+        self.assertGreater(drawn, 0)
+
+
 class Refused(WeightsTest):
     def setUp(self):
         super().setUp()
@@ -237,7 +267,6 @@ class Refused(WeightsTest):
         self.assertEqual(self.read("out/mine.txt"), "mine")
 
     def test_options_that_do_not_go_together(self):
-        self.bad(BAD_INPUT, "run", "plan.json", "--weights", "mine", "--check", says="--check")
         self.bad(BAD_INPUT, "run", "plan.json", "--steps", "0", says="--export")
 
     def test_models_of_no_class(self):
@@ -253,6 +282,16 @@ class SeveralProcesses(WeightsTest, Processes):
         for code, _, stderr in self.ends(self.start(4, *options)):
             self.assertEqual(code, OK, stderr)
         self.assertEqual(self.exported("out"), self.tensors)
+
+    def test_are_checked_from_the_weights(self):
+        self.plan("--dp", "2", "--pp", "2", "--zero", "1")
+        options = ("--dtype", "f64", "--weights", "mine", "--check", "--steps", "2", "--json")
+        answers = []
+        for code, out, stderr in self.ends(self.start(4, *options)):
+            self.assertEqual(code, OK, stderr)
+            answers += [json.loads(out)] if out else []
+        (answer,) = answers
+        self.assertEqual((answer["check"]["agrees"], answer["weights"]), (True, "mine"))
 
     def test_all_end_when_one_cannot_write(self):
         self.plan("--dp", "4")

@@ -2,6 +2,7 @@
 // one that goes on end with the bits of the run that was not disturbed, on threads and on queues;
 // what one plan has saved another one has, to the bit, however it cuts and keeps the states; and
 // what validates gives the loss that training has on the same tokens.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -97,8 +99,9 @@ void expect_same_end(Trained& whole, const Trained& resumed, const std::string& 
   const std::vector<double> own = losses(all.validations);
   if (no_validation(whole.job)) return;
   ASSERT_EQ(own.size(), std::size_t{kSteps});
+  // A checkpoint is ahead of the validation of its step.
   EXPECT_EQ(losses(resumed.result.validations),
-            std::vector<double>(own.begin() + kSaved, own.end()))
+            std::vector<double>(own.begin() + kSaved - 1, own.end()))
       << how;
 }
 
@@ -155,6 +158,57 @@ TEST_P(ResumeOfCover, AnotherCutHasTheSameStates) {
   const auto saved_by_one = save(one, kSaved, "one");
   expect_same_states(*go_on(plan, kSaved, "one"), *saved_by_one, "from one rank to the plan");
   lines().clear();
+}
+
+// What a run tells of its steps and validations, in order; steps are asked for as often as `polls`
+// says before the run is interrupted.
+struct Told {
+  std::vector<std::string> lines;
+  int polls = 0;
+
+  void listen(exec::RunOptions& options, int most_polls) {
+    options.step_done = [this](std::int64_t step, const exec::StepResult& result) {
+      lines.push_back(fmt::format("step {}: {:a}", step + 1, result.loss));
+    };
+    options.validated = [this](const exec::ValidationResult& result) {
+      lines.push_back(fmt::format("after step {}: {:a}", result.step, result.loss));
+    };
+    options.interrupted = [this, most_polls] { return ++polls > most_polls; };
+  }
+};
+
+// Wherever they are interrupted, in a validation that is made up, too.
+TEST_F(Resume, InterruptedRunsTellTogetherWhatOneTells) {
+  constexpr int kNever = 1 << 20, kStride = 5, kFew = 10;
+  Plan plan = testing_support::base_plan("cpu.f32");
+  plan.parallel.dp = 2;
+  plan.zero_stage = 1;
+  const auto train = [&](const std::string& name, std::int64_t every, int polls, Told& told) {
+    exec::RunOptions options = testing_support::steps(kSteps);
+    options.validation = testing_support::validation({.every = 1, .batches = 2});
+    options.save = {.folder = path(name), .every = every};
+    options.resume.path = path(name);
+    told.polls = 0;
+    told.listen(options, polls);
+    return testing_support::train(plan, options);
+  };
+  Told whole;
+  const auto undisturbed = train("whole", 0, kNever, whole);
+  ASSERT_EQ(whole.lines.size(), std::size_t{2 * kSteps});
+  const int polls = whole.polls;
+  std::set<std::size_t> ends;
+  for (int most = 1; most < polls; most += kStride) {
+    const std::string name = std::to_string(most);
+    const std::int64_t every = most % 2 == 0 ? 2 : 0;
+    Told parts;
+    std::unique_ptr<Trained> last = train(name, every, most, parts);
+    ends.insert(parts.lines.size());
+    for (const int next : {kFew, kNever})
+      if (last->result.interrupted) last = train(name, every, next, parts);
+    ASSERT_EQ(parts.lines, whole.lines) << "interrupted when asked " << most << " times";
+    expect_same_states(*last, *undisturbed, name);
+  }
+  EXPECT_GE(ends.size(), std::size_t{kSteps});  // of all moments some are in validations
 }
 
 // Micro-batches are under way where a step ends.

@@ -72,7 +72,9 @@ class Kills(Processes):
             return
         # Of one that ends before all have come the others learn that, or that it does not come.
         self.assertEqual(code, DEVICE, line)
-        self.assertRegex(line, rf"rank {victim}\b|rank 0 at |ranks? \d.* did not come")
+        self.assertRegex(
+            line, rf"rank {victim}\b|rank 0 at |ranks? \d.* did not come|does not reach rank \d"
+        )
         if in_steps:
             self.assertIn(f"rank {victim} is lost: ", line)
             self.assertRegex(line, r"was in step \d+, .* waiting for rank|waiting for nobody")

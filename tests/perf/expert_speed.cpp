@@ -81,15 +81,16 @@ double products(const std::vector<std::int32_t>& counts) {
   const GroupedShape shape{1, kExperts, kRows, kHidden, kWidth};
   const auto x = floats(kRows * kHidden), w = floats(kExperts * kHidden * kWidth);
   auto y = floats(kRows * kWidth);
-  std::vector<std::byte> scratch(
-      static_cast<std::size_t>(grouped_scratch_bytes<float>(shape).value) + 64);
+  std::vector<std::byte> scratch(std::size_t{8} << 20);  // of a lane of the kernel sets
   void* at = scratch.data();
   std::size_t room = scratch.size();
   std::align(kScratchAlignBytes, room - kScratchAlignBytes, at, room);
   const Scratch space{static_cast<std::byte*>(at), room};
+  const GemmShape all{.m = kRows, .n = kWidth, .k = kHidden};
+  GemmCache cache;
+  cache.prepare<float>(all);
   const double whole = seconds_of([&] {
-    blocked_gemm<float>({.m = kRows, .n = kWidth, .k = kHidden}, {x.data(), w.data(), y.data()},
-                        space);
+    cache.run<float>(all, {x.data(), w.data(), y.data()}, space);
   });
   return whole / seconds_of([&] {
            grouped_forward(shape, y.data(), x.data(), w.data(), counts.data(), space);

@@ -233,17 +233,20 @@ void pack_amx(const AmxPiece<T>& piece, bool of_b, Bf16* tiles) {
 }
 
 template <typename T>
-void multiply_amx(const Bf16* a, const Bf16* b, std::int64_t apart, std::int64_t depth, float* c,
-                  std::int64_t ldc, bool accumulate) {
+void multiply_amx(const Bf16* a, const Bf16* b, std::int64_t apart, std::int64_t depth,
+                  const float* start, std::int64_t start_line, float* c, std::int64_t ldc) {
   constexpr std::int64_t kStep = kAmxTile * kAmxTerms<T>;
-  const std::int64_t c_line = ldc * static_cast<std::int64_t>(sizeof(float));
+  const auto bytes = [](std::int64_t floats) {
+    return floats * static_cast<std::int64_t>(sizeof(float));
+  };
   float* below = c + kAmxLines * ldc;
   order_memory();
-  if (accumulate) {
-    _tile_loadd(0, c, c_line);
-    _tile_loadd(1, c + kAmxLines, c_line);
-    _tile_loadd(2, below, c_line);
-    _tile_loadd(3, below + kAmxLines, c_line);
+  if (start != nullptr) {
+    const float* start_below = start + kAmxLines * start_line;
+    _tile_loadd(0, start, bytes(start_line));
+    _tile_loadd(1, start + kAmxLines, bytes(start_line));
+    _tile_loadd(2, start_below, bytes(start_line));
+    _tile_loadd(3, start_below + kAmxLines, bytes(start_line));
   } else {
     _tile_zero(0);
     _tile_zero(1);
@@ -252,10 +255,10 @@ void multiply_amx(const Bf16* a, const Bf16* b, std::int64_t apart, std::int64_t
   }
   for (std::int64_t p = 0; p < depth; p += kAmxDepth, a += kStep, b += kStep)
     multiply_tiles<T>(a, b, apart);
-  _tile_stored(0, c, c_line);
-  _tile_stored(1, c + kAmxLines, c_line);
-  _tile_stored(2, below, c_line);
-  _tile_stored(3, below + kAmxLines, c_line);
+  _tile_stored(0, c, bytes(ldc));
+  _tile_stored(1, c + kAmxLines, bytes(ldc));
+  _tile_stored(2, below, bytes(ldc));
+  _tile_stored(3, below + kAmxLines, bytes(ldc));
   order_memory();
 }
 
@@ -275,8 +278,8 @@ void pack_amx(const AmxPiece<T>&, bool, Bf16*) {
 }
 
 template <typename T>
-void multiply_amx(const Bf16*, const Bf16*, std::int64_t, std::int64_t, float*, std::int64_t,
-                  bool) {
+void multiply_amx(const Bf16*, const Bf16*, std::int64_t, std::int64_t, const float*, std::int64_t,
+                  float*, std::int64_t) {
   ZPLAN_ASSERT(false);
 }
 
@@ -286,10 +289,10 @@ void multiply_amx(const Bf16*, const Bf16*, std::int64_t, std::int64_t, float*, 
 
 namespace zplan::exec::cpu {
 
-#define ZPLAN_INSTANTIATE(T)                                                                  \
-  template void pack_amx<T>(const AmxPiece<T>&, bool, Bf16*);                                 \
-  template void multiply_amx<T>(const Bf16*, const Bf16*, std::int64_t, std::int64_t, float*, \
-                                std::int64_t, bool);
+#define ZPLAN_INSTANTIATE(T)                                                          \
+  template void pack_amx<T>(const AmxPiece<T>&, bool, Bf16*);                         \
+  template void multiply_amx<T>(const Bf16*, const Bf16*, std::int64_t, std::int64_t, \
+                                const float*, std::int64_t, float*, std::int64_t);
 ZPLAN_INSTANTIATE(Bf16)
 ZPLAN_INSTANTIATE(float)
 #undef ZPLAN_INSTANTIATE

@@ -67,10 +67,11 @@ constexpr std::int64_t amx_depth(std::int64_t depth) {
 template <typename T>
 void pack_amx(const AmxPiece<T>& piece, bool of_b, Bf16* tiles);
 
-// C[32, 32] (+)= A B over a depth; a and b are the first tiles of 16 lines, those of the next 16
-// are so many elements apart. C has rows of ldc floats.
+// C[32, 32] = start + A B over a depth; a and b are the first tiles of 16 lines, those of the next
+// 16 are so many elements apart. C has rows of ldc floats; start, C itself or not, rows of
+// start_line floats, of which 0 repeats one row, or is null for zeros.
 template <typename T>
-void multiply_amx(const Bf16* a, const Bf16* b, std::int64_t apart, std::int64_t depth, float* c,
-                  std::int64_t ldc, bool accumulate);
+void multiply_amx(const Bf16* a, const Bf16* b, std::int64_t apart, std::int64_t depth,
+                  const float* start, std::int64_t start_line, float* c, std::int64_t ldc);
 
 }  // namespace zplan::exec::cpu

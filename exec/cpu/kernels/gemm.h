@@ -47,10 +47,10 @@ template <typename T>
 Bytes blocked_gemm_scratch_bytes(const GemmShape& shape);
 
 // The product of floats on tile registers (amx.h): whether it is made there, and how. Scratch for
-// one thread is enough; more threads use what else there is.
+// one thread is enough; threads share what there is, and are quicker with up to ten times as much.
 bool amx_multiplies(const GemmShape& shape);
 void amx_gemm(const GemmShape& shape, const GemmOperands<float>& operands, Scratch scratch);
-Bytes amx_gemm_scratch_bytes();
+Bytes amx_gemm_scratch_bytes();  // the least of a thread, of any shape
 
 // The product of T = Bf16 or Fp16: tiles of A, B and C stand in scratch as floats, each tile of C
 // is one thread's. Scratch for one thread is enough; more threads use what else there is.

@@ -2,17 +2,27 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "exec/cpu/kernels/kernel_support.h"
 
 namespace zplan::exec::cpu {
 namespace {
 
+// Whether floats are multiplied on tile registers, however few rows an expert has.
+bool on_tile_registers(const GroupedShape& s) {
+  return amx_multiplies({.m = s.in, .n = s.out, .k = std::min(s.in, s.out)});
+}
+
 template <typename T, typename C>
-void multiply(const GemmShape& shape, const GemmOperands<T, C>& operands, Scratch scratch) {
+void multiply(const GroupedShape& s, const GemmShape& shape, const GemmOperands<T, C>& operands,
+              Scratch scratch) {
   if constexpr (kIsHalf<T>) {
     mixed_gemm<T, C>(shape, operands, scratch);
   } else {
+    if constexpr (std::is_same_v<T, float>) {
+      if (on_tile_registers(s)) return amx_gemm(shape, operands, scratch);
+    }
     blocked_gemm<T>(shape, operands, scratch);
   }
 }
@@ -46,7 +56,7 @@ void multiply_groups(const GroupedShape& s, GemmOp op, std::int64_t n, std::int6
                      const T* x, const T* w, const std::int32_t* counts, Scratch scratch) {
   clear_padding(s, y, n, counts);
   for_groups(s, counts, [&](std::int64_t expert, std::int64_t row, std::int64_t rows) {
-    multiply<T, T>({.op = op, .m = rows, .n = n, .k = k},
+    multiply<T, T>(s, {.op = op, .m = rows, .n = n, .k = k},
                    {x + row * k, w + expert * n * k, y + row * n}, scratch);
   });
 }
@@ -70,7 +80,7 @@ void grouped_weight_gradient(const GroupedShape& s, G* dw, const T* x, const T* 
                              const std::int32_t* counts, bool adds, Scratch scratch) {
   if (!adds) std::fill_n(dw, s.experts * s.in * s.out, static_cast<G>(0.0F));
   for_groups(s, counts, [&](std::int64_t expert, std::int64_t row, std::int64_t rows) {
-    multiply<T, G>({.op = GemmOp::kTN, .m = s.in, .n = s.out, .k = rows, .accumulate = true},
+    multiply<T, G>(s, {.op = GemmOp::kTN, .m = s.in, .n = s.out, .k = rows, .accumulate = true},
                    {x + row * s.in, dy + row * s.out, dw + expert * s.in * s.out}, scratch);
   });
 }
@@ -114,6 +124,9 @@ void expert_bias_gradient(const GroupedShape& s, const ExpertBiases& at, G* dbia
 template <typename T>
 Bytes grouped_scratch_bytes(const GroupedShape& s) {
   if constexpr (kIsHalf<T>) return mixed_gemm_scratch_bytes();
+  if constexpr (std::is_same_v<T, float>) {
+    if (on_tile_registers(s)) return amx_gemm_scratch_bytes();
+  }
   const std::int64_t most = std::max({s.in, s.out, s.room});
   return blocked_gemm_scratch_bytes<Compute<T>>({.m = most, .n = most, .k = most});
 }

@@ -100,9 +100,11 @@ constexpr std::int64_t kAmxRows = 192;
 void multiply_packed(const Part& p, const Tiles<Bf16>& packed) {
   const std::int64_t depth = amx_depth<Bf16>(p.depth);
   for (std::int64_t j = 0; j < p.columns; j += kAmxSquare) {
-    for (std::int64_t i = 0; i < p.rows; i += kAmxSquare)
+    for (std::int64_t i = 0; i < p.rows; i += kAmxSquare) {
+      float* c = packed.c + i * kColumns + j;
       multiply_amx<Bf16>(packed.a + i * depth, packed.b + j * depth, kAmxLines * depth, p.depth,
-                         packed.c + i * kColumns + j, kColumns, p.depth_begin > 0);
+                         p.depth_begin > 0 ? c : nullptr, kColumns, c, kColumns);
+    }
   }
 }
 

@@ -91,7 +91,7 @@ __device__ inline RowStatistics statistics_of_row(const Row& row, const T* first
 
 // statistics [b s, 3], logits [b s, columns]
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(kMostRowThreads, 3)
+__global__ void __launch_bounds__(kMostRowThreads, kResidentThreads / kMostRowThreads)
     cross_entropy_statistics_kernel(float* statistics, const T* logits, const std::int32_t* tokens,
                                     CrossEntropyShape s) {
   for_rows(s.batch * s.sequence, [&](std::int64_t t) {

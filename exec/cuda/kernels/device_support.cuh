@@ -94,6 +94,13 @@ inline constexpr int kWarp = 32;
 inline constexpr int kThreads = 256;
 inline constexpr int kMostRowThreads = 512;  // [assumed] of a block that has a row to itself
 inline constexpr int kMostWarps = 32;        // of a block
+// Threads that every multiprocessor of this architecture holds: Turing's is the smallest. [CUDA C++
+// Programming Guide, technical specifications per compute capability]
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+inline constexpr int kResidentThreads = 1024;
+#else
+inline constexpr int kResidentThreads = 1536;
+#endif
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 struct Add {

@@ -237,10 +237,14 @@ std::string import_line(const std::string& file, const Cluster& cluster) {
                      base_of(cluster));
 }
 
+std::string calibrate_line(const Cluster& cluster, bool on_cpu) {
+  return fmt::format("./zplan calibrate --device {} --base {} -o my-node.json",
+                     on_cpu ? "cpu" : "cuda", base_of(cluster));
+}
+
 Benchmark calibration(std::vector<Benchmark> parts, const Cluster& cluster, bool on_cpu) {
   Benchmark all{"one device alone: products, attention, memory, launches, copies",
-                {fmt::format("./zplan calibrate --device {} --base {} -o my-node.json",
-                             on_cpu ? "cpu" : "cuda", base_of(cluster))},
+                {calibrate_line(cluster, on_cpu)},
                 kShortMinutes,
                 {}};
   for (Benchmark& part : parts)
@@ -248,7 +252,8 @@ Benchmark calibration(std::vector<Benchmark> parts, const Cluster& cluster, bool
   return all;
 }
 
-// As nccl-tests runs it. Groups that meet beside it are left out.
+// As nccl-tests runs it, or, of the GPUs of a node, `zplan calibrate`. Groups that meet beside it
+// are left out.
 std::optional<Benchmark> collective(const Operations& operations, HardwareTime links,
                                     const Cluster& cluster) {
   const auto op = operations.most_exposed(constant_of(links));
@@ -259,13 +264,19 @@ std::optional<Benchmark> collective(const Operations& operations, HardwareTime l
   const int nodes =
       Wiring(op->model->job().mesh, cluster).reach(op->node->group, op->stage).islands;
   const std::string kind(name(op->node->collective));
+  Lines run;
+  if (ranks <= cluster.node.devices_per_node && find_measured_collective(kind))
+    run = {calibrate_line(cluster, false) + ", on a machine with these GPUs; or"};
+  for (std::string line :
+       {fmt::format("mpirun -np {} -npernode {} {}_perf -g 1 -b {} -e {} -f 2 > {}.txt", ranks,
+                    (ranks + nodes - 1) / nodes, kind, std::max<std::int64_t>(1024, bytes / 4),
+                    std::max<std::int64_t>(4096, bytes * 4), kind),
+        import_line(kind + ".txt", cluster)})
+    run.push_back(std::move(line));
   return Benchmark{
       fmt::format("{} of {} over {} ranks on {}", kind, format_bytes({bytes}), ranks,
                   nodes == 1 ? "1 node" : fmt::format("{} nodes", nodes)),
-      {fmt::format("mpirun -np {} -npernode {} {}_perf -g 1 -b {} -e {} -f 2 > {}.txt", ranks,
-                   (ranks + nodes - 1) / nodes, kind, std::max<std::int64_t>(1024, bytes / 4),
-                   std::max<std::int64_t>(4096, bytes * 4), kind),
-       import_line(kind + ".txt", cluster)},
+      std::move(run),
       kShortMinutes,
       {reading_of(op->cost->rests, rates({&StackRates::network},
                                          {HardwareTime::kPeerLinks, HardwareTime::kNetwork}))}};

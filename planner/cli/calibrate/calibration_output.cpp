@@ -76,12 +76,13 @@ Sheet calibration_sheet(const CalibrationReport& report) {
              {"changes", changes_value(report.base, report.changes)},
              {"collectives",
               report.curves.empty() ? left_out() : curves_value(report.base, report.curves)},
+             {"no_collectives",
+              report.no_collectives.empty() ? left_out() : Value(report.no_collectives)},
              {"cores", report.cores ? cores_sheet(*report.cores) : left_out()},
              {"memory_bytes", report.memory ? Value(*report.memory) : left_out()},
              {"context_bytes", report.context ? Value(*report.context) : left_out()}});
   out.say("{device}, {kernel_set}, {date}{}", {report.quick ? ", quick" : ""});
-  if (report.lacks_comm)
-    out.say("Collectives were not measured: the CUDA plug-in was built without NCCL");
+  if (!report.no_collectives.empty()) out.say("Collectives were not measured: {no_collectives}");
   out.show_apart({"measurements", "changes", "collectives", "cores"});
   return out;
 }

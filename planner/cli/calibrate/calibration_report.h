@@ -2,6 +2,8 @@
 // "zplan.calibration/1".
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,10 +30,16 @@ struct CalibrationReport {
   std::optional<Bytes> memory, context;              // of a GPU
   std::optional<exec::CoreCalibration> cores;        // of devices that are cores of the host
   std::optional<exec::NodeCollectives> collectives;  // among GPUs
-  bool lacks_comm = false;  // there are GPUs, but nothing by which they could meet
+  std::string no_collectives;                        // why there are none although there are GPUs
   std::vector<ProfileChange> changes;
   std::vector<CurveChange> curves;
 };
+
+// What collectives among so many GPUs take, the first of which is open, or why that cannot be had:
+// what else the report has stands without it.
+void measure_collectives(exec::Device& first, int gpus,
+                         const std::function<std::shared_ptr<exec::Device>(int)>& open,
+                         const exec::NodeCollectiveOptions& options, CalibrationReport& report);
 
 // The base with what was measured in it, as text of a zplan.hw/1 file; fills changes and curves.
 // What exceeds the peak that the base states becomes the peak. Throws Error when the result is no

@@ -105,19 +105,11 @@ void measure_cpu(const CalibrateCommand& command, const Base& base, CalibrationR
 void measure_meetings(exec::Device& first, int gpus, const Base& base, CalibrationReport& report) {
   gpus = std::min(gpus, base.profile.devices_per_node);
   if (gpus < 2) return;
-  report.lacks_comm = !first.has_comm();
-  if (report.lacks_comm) return;
-  std::vector<std::unique_ptr<exec::Device>> others;
-  std::vector<exec::Device*> devices{&first};
-  for (int i = 1; i < gpus; ++i) {
-    others.push_back(exec::load_cuda_device({.local_rank = i}));
-    devices.push_back(others.back().get());
-  }
   Progress progress;
   exec::NodeCollectiveOptions options = exec::node_collective_options(report.quick, *report.memory);
   options.measured = [&progress](const std::string& line) { progress.show("measuring: " + line); };
-  report.collectives =
-      exec::measure_node_collectives(devices, find_kernel_set(report.kernel_set), options);
+  const auto open = [](int gpu) { return exec::load_cuda_device({.local_rank = gpu}); };
+  measure_collectives(first, gpus, open, options, report);
 }
 
 // The plug-in goes before the driver: it sets what that one reads when it starts.

@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <span>
 
+#include "exec/checkpoint/weight_source.h"
 #include "exec/memory/initial_state.h"
 #include "exec/memory/state_access.h"
 #include "exec/tensor_gather.h"
@@ -168,7 +170,7 @@ DType master_dtype(const Job& job, std::uint32_t unit) {
   return all.program.buffers[home->master.buffer].dtype;
 }
 
-std::vector<double> initial_values(const Job& job, const exec::TensorRef& ref, std::uint64_t seed) {
+std::vector<double> drawn_values(const Job& job, const exec::TensorRef& ref, std::uint64_t seed) {
   const Unit& unit = job.units[ref.unit];
   const Tensor& tensor = unit.tensors[ref.tensor];
   std::vector<double> values(static_cast<std::size_t>(tensor.shape.elements()));
@@ -258,20 +260,24 @@ std::vector<CheckRow> compare_gradients(const FinishedRun& run, const FinishedRu
 }
 
 CheckRow compare_parameters(const FinishedRun& run, const FinishedRun& reference,
-                            std::uint64_t seed) {
+                            const TrainingStart& start) {
+  std::optional<exec::WeightSource> weights;
+  if (start.weights != nullptr) weights.emplace(*start.weights);
   CheckRow row{.quantity = "parameters",
                .tolerance = tolerance(run).parameters,
                .unit = "of the way",
                .where = {}};
   for (TensorPair& pair : read_pairs(run, reference, exec::State::kMaster)) {
-    std::vector<double> start = initial_values(*reference.job, pair.reference_ref, seed);
+    std::vector<double> begin = weights
+                                    ? exec::weight_values(*weights, pair.name)
+                                    : drawn_values(*reference.job, pair.reference_ref, start.seed);
     if (const KeyBiases keys = keys_of(pair, *reference.model); keys.count > 0) {
       row.unit = "of the way, without key biases";
-      for (auto* values : {&start, &pair.run, &pair.reference}) *values = without(keys, *values);
+      for (auto* values : {&begin, &pair.run, &pair.reference}) *values = without(keys, *values);
     }
     const double least =
-        least_way_of(master_dtype(*reference.job, pair.reference_ref.unit)) * norm(start);
-    const double way = std::max(distance(pair.reference, start), least);
+        least_way_of(master_dtype(*reference.job, pair.reference_ref.unit)) * norm(begin);
+    const double way = std::max(distance(pair.reference, begin), least);
     keep(row, ratio(distance(pair.run, pair.reference), way), pair.name);
   }
   return row;

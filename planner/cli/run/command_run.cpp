@@ -88,9 +88,9 @@ bool has_losses(const Job& job, const exec::RunOptions& options) {
 
 // Runs a job and shows how far it is; the listeners of the options hear of its steps, too.
 exec::RunResult run_shown(const Job& job, const exec::DataSource& data, exec::RunOptions options,
-                          std::string_view title) {
+                          std::string_view title, const std::optional<StepLimit>& limit) {
   if (!has_losses(job, options)) return exec::run(job, data, options);
-  LiveLine line(title, options.steps, options.validation.data != nullptr, job);
+  LiveLine line(title, options.steps, options.validation.data != nullptr, job, limit);
   options.resumed = [&, resumed = options.resumed](const exec::ResumePoint& point) {
     line.begin(point.step);
     if (resumed) resumed(point);
@@ -119,10 +119,24 @@ std::optional<Seconds> median_step(const std::vector<exec::StepResult>& steps) {
   return Seconds{*middle};
 }
 
+Cluster planned_cluster(const RunCommand& command, const PlannedJob& planned) {
+  Cluster cluster = load_cluster(planned.plan.hardware);
+  cluster.threads_per_rank = command.threads_per_rank;
+  return cluster;
+}
+
+// Nothing where the plan's hardware cannot be had, or cannot run it: add_prediction() says why.
+std::optional<StepLimit> known_limit(const RunCommand& command, const PlannedJob& planned) {
+  try {
+    return step_limit(planned.job, planned_cluster(command, planned));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 void add_prediction(const RunCommand& command, const PlannedJob& planned, RunReport& report) {
   try {
-    Cluster cluster = load_cluster(planned.plan.hardware);
-    cluster.threads_per_rank = command.threads_per_rank;
+    const Cluster cluster = planned_cluster(command, planned);
     const bool splits = !report.mean_step.ranks.empty();
     sim::SimOptions options;
     options.record_timeline = splits;
@@ -193,13 +207,14 @@ bool check_training(const FinishedRun& run, const PlannedJob& reference,
     send_tensors(run, exec::State::kMaster);
     return true;
   }
-  const exec::RunResult expected = run_shown(reference.job, data, alone(options), "reference");
+  const exec::RunResult expected =
+      run_shown(reference.job, data, alone(options), "reference", std::nullopt);
   if (!all_go_on(options, !expected.interrupted)) return false;
   const std::vector<CheckRow> losses =
       compare_losses(run, {&reference.job, &reference.model, &expected});
   report.check.insert(report.check.begin(), losses.begin(), losses.end());
-  report.check.push_back(
-      compare_parameters(run, {&reference.job, &reference.model, &expected}, options.train.seed));
+  report.check.push_back(compare_parameters(run, {&reference.job, &reference.model, &expected},
+                                            {options.train.seed, options.weights.get()}));
   report.checked = true;
   return true;
 }
@@ -238,6 +253,8 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   const InterruptGuard guard;
   RunReport report;
   report.steps_wanted = command.steps;
+  const WeightFolders folders = weight_folders(command, planned);
+  options.weights = folders.begun;
   if (reference != nullptr && !check_first_update(planned, *reference, data, options, report)) {
     report.interrupted = true;
     return report;
@@ -245,17 +262,18 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   options.record_timeline = !command.trace.empty() || !command.timeline.empty();
   options.prepared = complain_of_slow;
   exec::ProcessMemory at_end;
-  StepFile log(has_losses(planned.job, options) ? command.log : "", planned.job);
+  const std::optional<StepLimit> limit = known_limit(command, planned);
+  StepFile log(has_losses(planned.job, options) ? command.log : "", planned.job, limit);
   exec::RunOptions kept = options;
   keep_states(command, planned, kept);
-  add_weights(command, planned, kept);
+  kept.exported = folders.exported;
   kept.validation = validation;
   kept.step_done = [&](std::int64_t step, const exec::StepResult& done) {
     if (step + 1 == command.steps) at_end = exec::process_memory();
     log.add(step, done);
   };
   kept.validated = [&](const exec::ValidationResult& validation) { log.add(validation); };
-  const exec::RunResult result = run_shown(planned.job, data, kept, "training");
+  const exec::RunResult result = run_shown(planned.job, data, kept, "training", limit);
   const bool in_one = !options.rendezvous && options.device->host_reaches(Tier::kGpu);
   if (in_one && at_end.resident.value > 0) {
     const Bytes other = validation.data ? validation.data->size() : Bytes{0};

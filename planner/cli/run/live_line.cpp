@@ -31,6 +31,10 @@ void LiveLine::end_step(std::int64_t step, const exec::StepResult& result) {
     words += fmt::format(", {} {} in, {} out", name(copied.hop),
                          format_rate(BytesPerSecond{copied.nearer / wall}),
                          format_rate(BytesPerSecond{copied.farther / wall}));
+  if (limit_)
+    words +=
+        fmt::format(", {:.0f} % of the {} limit ({})", 100 * limit_->bound.seconds.value / wall,
+                    limit_->calibrated ? "measured" : "profile's", limit_->bound.resource);
   {
     const std::lock_guard lock(mutex_);
     last_ = std::move(words);
@@ -70,8 +74,11 @@ std::string LiveLine::left(double done) const {
                      format_seconds(Seconds{std::ceil(spent.count() * (all - done) / done)}));
 }
 
-StepFile::StepFile(const std::string& path, const Job& job)
-    : path_(path), tokens_(job.global_batch * job.sequence), copied_(copied_per_step(job)) {
+StepFile::StepFile(const std::string& path, const Job& job, std::optional<StepLimit> limit)
+    : path_(path),
+      tokens_(job.global_batch * job.sequence),
+      copied_(copied_per_step(job)),
+      limit_(std::move(limit)) {
   if (path.empty()) return;
   out_.open(path, std::ios::app);
   check();
@@ -90,6 +97,10 @@ void StepFile::add(std::int64_t step, const exec::StepResult& done) {
     line += fmt::format(", \"{0}_in_bytes_per_s\": {1}, \"{0}_out_bytes_per_s\": {2}",
                         copied.hop == Hop::kCpuNvme ? "nvme" : "cpu",
                         json_number(copied.nearer / wall), json_number(copied.farther / wall));
+  if (limit_)
+    line += fmt::format(", \"limit_share\": {}, \"limit\": \"{}\", \"limit_is_measured\": {}",
+                        json_number(limit_->bound.seconds.value / wall), limit_->bound.resource,
+                        limit_->calibrated);
   write(line + "}\n");
 }
 

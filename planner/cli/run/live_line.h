@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <fstream>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "exec/schedule/step_result.h"
+#include "planner/certainty/step_limit.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cost/tier_traffic.h"
 #include "planner/program/job/job.h"
@@ -19,17 +22,21 @@
 namespace zplan {
 
 // "training: step 3 of 10, 40 % of it, loss 5.4210, 812 tokens/s, 12 % exposed, CPU - NVMe 1.20
-// GB/s in, 1.20 GB/s out; 75.00 s left", of the last step that is done: exposed is what its compute
-// lane stood still, mean over the ranks of this process.
+// GB/s in, 1.20 GB/s out, 71 % of the measured limit (stage 0 compute); 75.00 s left", of the last
+// step that is done: exposed is what its compute lane stood still, mean over the ranks of this
+// process; the limit is step_limit.h's, "the profile's" where it was not measured.
 class LiveLine {
  public:
-  // `validates`: a validation comes after the last step.
-  LiveLine(std::string_view title, std::int64_t steps, bool validates, const Job& job)
+  // `validates`: a validation comes after the last step. `limit`: none where nothing is known of
+  // the hardware.
+  LiveLine(std::string_view title, std::int64_t steps, bool validates, const Job& job,
+           std::optional<StepLimit> limit)
       : title_(title),
         steps_(steps),
         validates_(validates),
         tokens_(job.global_batch * job.sequence),
-        copied_(copied_per_step(job)) {}
+        copied_(copied_per_step(job)),
+        limit_(std::move(limit)) {}
 
   // Before the first step.
   void begin(std::int64_t first_step);
@@ -51,6 +58,7 @@ class LiveLine {
   bool validates_;
   std::int64_t tokens_;
   std::vector<CopiedBytes> copied_;
+  std::optional<StepLimit> limit_;
   std::int64_t first_ = 0;
   Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
@@ -62,7 +70,7 @@ class LiveLine {
 class StepFile {
  public:
   // Of no path nothing is written. Throws Error(kDevice), as add() does.
-  StepFile(const std::string& path, const Job& job);
+  StepFile(const std::string& path, const Job& job, std::optional<StepLimit> limit);
   void add(std::int64_t step, const exec::StepResult& done);
   void add(const exec::ValidationResult& result);
 
@@ -73,6 +81,7 @@ class StepFile {
   std::string path_;
   std::int64_t tokens_;
   std::vector<CopiedBytes> copied_;
+  std::optional<StepLimit> limit_;
   std::ofstream out_;
 };
 

@@ -31,8 +31,6 @@ void check_checkpoints(const RunCommand& command) {
 }
 
 void check_weights(const RunCommand& command) {
-  if (!command.weights.empty() && command.check)
-    throw_bad_input("--check: expected a training from values that are drawn, not --weights");
   if (command.steps == 0 && command.export_to.empty() && command.validate.empty())
     throw_bad_input("--steps: expected at least 1, or --export DIR or --validate FILE with 0");
   if (command.steps == 0 && command.check)

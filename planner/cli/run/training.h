@@ -10,6 +10,7 @@
 #include "planner/cli/frame/options.h"
 #include "planner/cli/frame/plan_file.h"
 #include "planner/cli/predict/prediction.h"
+#include "planner/program/job/model_files.h"
 
 namespace zplan {
 
@@ -52,9 +53,15 @@ std::vector<CheckRow> compare_losses(const FinishedRun& run, const FinishedRun& 
 // part of the QKV bias that belongs to the keys has no gradient but rounding: a row of its own, for
 // models that have one. Nothing where the optimizer keeps no first moment, or keeps it in 8 bits.
 std::vector<CheckRow> compare_gradients(const FinishedRun& run, const FinishedRun& reference);
-// What the optimizer keeps of them, against the distance from where `seed` lets training start.
-// Biases of keys are left out: nothing depends on them.
+
+// What a training begins with: weights, or, where they are null, values drawn from the seed.
+struct TrainingStart {
+  std::uint64_t seed = 0;
+  const ModelFiles* weights = nullptr;
+};
+// What the optimizer keeps of them, against the distance from where training started. Biases of
+// keys are left out: nothing depends on them.
 CheckRow compare_parameters(const FinishedRun& run, const FinishedRun& reference,
-                            std::uint64_t seed);
+                            const TrainingStart& start);
 
 }  // namespace zplan

@@ -27,20 +27,22 @@ std::vector<KeptTensor> kept_tensors(const Job& job) {
 
 }  // namespace
 
-void add_weights(const RunCommand& command, const PlannedJob& planned, exec::RunOptions& options) {
-  if (command.weights.empty() && command.export_to.empty()) return;
+WeightFolders weight_folders(const RunCommand& command, const PlannedJob& planned) {
+  WeightFolders folders;
+  if (command.weights.empty() && command.export_to.empty()) return folders;
   const std::vector<KeptTensor> tensors = kept_tensors(planned.job);
   std::optional<PublishedModel> published;
   if (!command.weights.empty()) {
     FoundWeights found = find_weights(command.weights, planned.model, tensors);
     tell_left_out(command.weights, found.left_out);
     published = {std::move(found.model_type), std::move(found.config)};
-    options.weights = std::make_shared<const ModelFiles>(std::move(found.files));
+    folders.begun = std::make_shared<const ModelFiles>(std::move(found.files));
   }
-  if (command.export_to.empty()) return;
+  if (command.export_to.empty()) return folders;
   if (!published) published = publish_model(planned.model, planned.plan.dropout);
-  options.exported = std::make_shared<const ModelFiles>(
+  folders.exported = std::make_shared<const ModelFiles>(
       lay_out_weights(command.export_to, *published, planned.model, tensors));
+  return folders;
 }
 
 }  // namespace zplan

@@ -2,9 +2,12 @@
 // back as it was measured, and plans are timed by it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nccl.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -12,8 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "exec/cpu/cpu_device.h"
 #include "hwprofiles/node_file.h"
 #include "planner/cli/calibrate/calibration_report.h"
+#include "planner/core/error.h"
 #include "planner/cost/cost_model.h"
 #include "sim/simulate.h"
 #include "tests/support/gpu/judged_device.h"
@@ -185,16 +190,71 @@ TEST_F(CalibratedNode, IsShownAsItsSchemaSays) {
   EXPECT_EQ(keys(items), keys(answer["collectives"][0]));
 }
 
-TEST(CalibrationWithoutNccl, SaysWhatIsMissing) {
+// All but collectives, of which nothing is measured.
+CalibrationReport report_of_one() {
   CalibrationReport report = report_of({});
   report.collectives.reset();
-  report.lacks_comm = true;
-  const std::string text =
-      calibrated_profile(hardware_template(kBase), load_cluster(kBase).node, report);
+  return report;
+}
+
+// Says why in its answer, and the profile has all else.
+void expect_all_but_collectives(CalibrationReport report, const std::string& why) {
+  CalibrationReport one = report_of_one();
+  const auto profile_of = [](CalibrationReport& of) {
+    return calibrated_profile(hardware_template(kBase), load_cluster(kBase).node, of);
+  };
+  EXPECT_EQ(profile_of(report), profile_of(one));
   const Sheet sheet = calibration_sheet(report);
-  EXPECT_THAT(sheet.text(), testing::HasSubstr("built without NCCL"));
-  EXPECT_FALSE(nlohmann::json::parse(sheet.json()).contains("collectives"));
-  EXPECT_FALSE(nlohmann::json::parse(text).contains("collectives"));
+  EXPECT_THAT(sheet.text(), testing::ContainsRegex("\nCollectives were not measured: .*" + why));
+  const auto answer = nlohmann::json::parse(sheet.json());
+  EXPECT_EQ(answer["no_collectives"], report.no_collectives);
+  EXPECT_FALSE(answer.contains("collectives"));
+  EXPECT_FALSE(nlohmann::json::parse(calibration_sheet(one).json()).contains("no_collectives"));
+}
+
+using Open = std::function<std::shared_ptr<exec::Device>(int)>;
+
+void measure(
+    exec::Device& first, CalibrationReport& report,
+    const Open& open = [](int gpu) { return stand_in::make_judged_device(gpu); }) {
+  exec::NodeCollectiveOptions options;
+  options.sizes = {1 << 10};
+  options.beside = 1 << 10;
+  options.tokens = options.inputs = options.outputs = 32;
+  options.effort = {0.001, 3};
+  options.deadline = std::chrono::seconds(1);
+  measure_collectives(first, 2, open, options, report);
+}
+
+TEST(CalibrationWithoutNccl, SaysWhatIsMissing) {
+  exec::cpu::CpuDevice none;
+  CalibrationReport report = report_of_one();
+  measure(none, report);
+  expect_all_but_collectives(report, "built without NCCL");
+}
+
+// At once, and when some are measured.
+TEST(CalibrationWhereNcclFails, KeepsAllElse) {
+  const auto expect_kept = [](const char* function, int calls, const char* why) {
+    stand_in::StandIn gpu({.devices = 2});
+    CalibrationReport report = report_of_one();
+    const auto first = stand_in::make_judged_device(0);
+    gpu.fail_call(function, ncclSystemError, calls);
+    measure(*first, report);
+    expect_all_but_collectives(report, why);
+    EXPECT_EQ(gpu.findings(), std::vector<std::string>{}) << function;
+  };
+  expect_kept("ncclCommInitRankConfig", 1, "connecting 2 ranks: NCCL reports");
+  expect_kept("ncclAllGather", 5, "NCCL reports");
+}
+
+TEST(CalibrationWhereAGpuIsInUse, KeepsAllElse) {
+  stand_in::StandIn gpu({.devices = 2});
+  CalibrationReport report = report_of_one();
+  measure(*stand_in::make_judged_device(0), report, [](int) -> std::shared_ptr<exec::Device> {
+    throw Error(ExitCode::kDevice, "CUDA device 1 is in use");
+  });
+  expect_all_but_collectives(report, "CUDA device 1 is in use");
 }
 
 }  // namespace

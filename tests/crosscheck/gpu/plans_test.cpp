@@ -7,9 +7,11 @@
 // work. Elsewhere ranks on devices of their own are threads that meet over sockets, as processes
 // do.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -279,6 +281,26 @@ void expect_agreement_with_the_cpu(const Plan& plan) {
   }
 }
 
+// Where processes leave their states.
+class Kept {
+ public:
+  Kept() { std::filesystem::remove_all(path); }
+  ~Kept() { std::filesystem::remove_all(path); }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+
+  const std::string path = testing::TempDir() + "zplan_kept_" + std::to_string(::getpid());
+};
+
+// Of what is kept after all steps, as the CPU's plan cuts it.
+Tensors kept_parameters(const Kept& kept, const Plan& cpu_plan) {
+  exec::RunOptions options = steps(kSteps);
+  options.resume.path = kept.path;
+  const auto loaded = testing_support::train(cpu_plan, options);
+  EXPECT_EQ(loaded->result.begin.step, kSteps);
+  return testing_support::states(*loaded);
+}
+
 // As `zplan run` has it, whose plans name a cluster that has such devices.
 void expect_processes(Plan plan, const Job& job, LaunchMode launch, const Expected& expected) {
   SCOPED_TRACE(launch == LaunchMode::kGraph ? "graphs" : "streams");
@@ -286,11 +308,14 @@ void expect_processes(Plan plan, const Job& job, LaunchMode launch, const Expect
   plan.kernel_set = job.kernel_set;
   plan.hardware = "dgx-h100";
   plan.launch = launch;
+  const Kept kept;
   testing_support::ProcessRun run{
-      .steps = kSteps, .validates = !no_validation(job), .deadline = deadline()};
+      .steps = kSteps, .validates = !no_validation(job), .save = kept.path, .deadline = deadline()};
   testing_support::make_steps_plain(job, run.train);
   const auto got = testing_support::run_in_processes(plan, job.world(), run);
   expect_same_numbers(got.result, expected, cpu_plan);
+  if (const double way = allowed_of(cpu_plan).way; way > 0)
+    expect_same_way(kept_parameters(kept, cpu_plan), expected, way);
   EXPECT_EQ(got.findings, std::vector<std::string>{});
   if (launch == LaunchMode::kGraph) {
     EXPECT_GE(got.launches, kSteps);

@@ -70,6 +70,7 @@ std::vector<std::string> arguments(const Folder& folder, const ProcessRun& run) 
                                   "--ignore-capacity",
                                   "--nvme-dir",
                                   folder.at("")};
+  if (!run.save.empty()) all.insert(all.end(), {"--save", run.save});
   if (run.validates) all.insert(all.end(), {"--validate", kText, "--validate-batches", "1"});
   return all;
 }

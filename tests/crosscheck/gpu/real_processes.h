@@ -16,6 +16,7 @@ struct ProcessRun {
   int steps = 0;
   bool validates = false;  // its states at the end, on one batch
   TrainConfig train{};
+  std::string save{};                 // folder of a checkpoint of the end; empty: none
   std::chrono::seconds deadline{60};  // for partners
 };
 

@@ -71,6 +71,7 @@ class JudgedDevice final : public exec::Device {
                                               const exec::ProcessGroup& group) override {
     return device_.make_comm(queues, group);
   }
+  bool has_comm() const override { return device_.has_comm(); }
 
  private:
   std::shared_ptr<void> keeps_;

@@ -26,6 +26,7 @@ Header header() {
           .world = 4,
           .fingerprint = "0123",
           .loss_scale = SavedLossScale{65536, 3, 1, true},
+          .validated = true,
           .plan = "{\n \"x\": \"\t\\\"\"}\n"};
 }
 
@@ -53,10 +54,16 @@ TEST(CheckpointFormat, ReadsBackWhatItWrites) {
   EXPECT_EQ(read.seed, ~std::uint64_t{0});
   EXPECT_EQ(read.plan, header().plan);
   EXPECT_TRUE(read.loss_scale->overflowed);
+  EXPECT_TRUE(read.validated);
   const RankIndex again = index_from_text(to_text(index()), "y.json");
   EXPECT_EQ(to_text(again), to_text(index()));
   EXPECT_EQ(again.pieces[0].tensors[0].split, index().pieces[0].tensors[0].split);
   EXPECT_EQ(again.choices, index().choices);
+}
+
+TEST(CheckpointFormat, OneThatSaysNothingOfAValidationHasNone) {
+  const std::string old = resealed(to_text(header()), "  \"validated\": true,\n", "");
+  EXPECT_FALSE(header_from_text(old, "x.json").validated);
 }
 
 TEST(CheckpointFormat, AChangedByteIsNoticed) {

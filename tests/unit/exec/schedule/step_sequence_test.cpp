@@ -34,6 +34,19 @@ TEST(StepSequence, ValidatesAfterEverySoManyStepsOfTheTraining) {
   EXPECT_EQ(text(StepSequence(2, {}, {.every = 0, .batches = 1})), "0 1 v0");
 }
 
+// What a run before it has left undone, where it is still due.
+TEST(StepSequence, BeginsWithTheValidationThatIsOpen) {
+  const StartPoint open{.step = 4, .validated = false};
+  EXPECT_EQ(text(StepSequence(2, open, {.every = 2, .batches = 2})), "v0 v1 4 5 v0 v1");
+  EXPECT_EQ(text(StepSequence(1, open, {.every = 3, .batches = 1})), "4 v0");
+  EXPECT_EQ(text(StepSequence(1, open, {.every = 0, .batches = 1})), "4 v0");
+  EXPECT_EQ(text(StepSequence(1, open)), "4");
+  EXPECT_EQ(text(StepSequence(0, open, {.every = 2, .batches = 2})), "v0 v1");
+  EXPECT_EQ(text(StepSequence(1, {.step = 0, .validated = false}, {.every = 2, .batches = 1})),
+            "0 v0");
+  EXPECT_EQ(StepSequence(2, open, {.every = 2, .batches = 2}).validations(), 2);
+}
+
 // The states that are there; not those of a step that another run has validated.
 TEST(StepSequence, ValidatesOnceWithoutAnyStep) {
   EXPECT_EQ(text(StepSequence(0, {.step = 4}, {.every = 2, .batches = 2})), "v0 v1");

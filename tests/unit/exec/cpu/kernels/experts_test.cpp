@@ -283,13 +283,21 @@ class GroupedProducts : public testing::Test {};
 using Types = testing::Types<float, double, Bf16>;
 TYPED_TEST_SUITE(GroupedProducts, Types);
 
-TYPED_TEST(GroupedProducts, AreThoseOfEachExpert) {
-  using T = TypeParam;
-  const GroupedShape s{.ranks = 2, .experts = 3, .room = 5, .in = 4, .out = 6};
-  const Indices counts{2, 0, 1, 0, 4, 1};
-  const auto x = random_values<T>(2 * 5 * 4, 1), w = random_values<T>(3 * 4 * 6, 2),
-             dy = random_values<T>(2 * 5 * 6, 3);
-  auto y = buffer<T>(2 * 5 * 6), dx = buffer<T>(2 * 5 * 4), dw = buffer<T>(3 * 4 * 6);
+// The expert that a row is of, of three; 3: of none.
+std::int64_t expert_of(const GroupedShape& s, const Indices& counts, std::int64_t row) {
+  const std::int64_t part = row / s.room * 3;
+  std::int64_t expert = 0, end = counts[static_cast<std::size_t>(part)];
+  while (expert < 3 && row % s.room >= end)
+    if (++expert < 3) end += counts[static_cast<std::size_t>(part + expert)];
+  return expert;
+}
+
+template <typename T>
+void expect_products_of_each_expert(const GroupedShape& s, const Indices& counts) {
+  const std::int64_t in = s.in, out = s.out, rows = s.ranks * s.room;
+  const auto x = random_values<T>(rows * in, 1), w = random_values<T>(3 * in * out, 2),
+             dy = random_values<T>(rows * out, 3);
+  auto y = buffer<T>(rows * out), dx = buffer<T>(rows * in), dw = buffer<T>(3 * in * out);
   Workspace space(grouped_scratch_bytes<T>(s));
   grouped_forward(s, y.data(), x.data(), w.data(), counts.data(), space.span());
   grouped_input_gradient(s, dx.data(), dy.data(), w.data(), counts.data(), space.span());
@@ -297,29 +305,39 @@ TYPED_TEST(GroupedProducts, AreThoseOfEachExpert) {
   const auto at = [](const std::vector<T>& v, std::int64_t i) {
     return static_cast<double>(v[static_cast<std::size_t>(i)]);
   };
+  const auto expect = [](double value, double sum, std::int64_t terms) {
+    EXPECT_NEAR(value, sum, (4.0 + static_cast<double>(terms)) * kEpsilon<T>);
+  };
   std::vector<double> expected_dw(dw.size());
-  for (std::int64_t row = 0; row < 10; ++row) {
-    std::int64_t expert = 0, end = counts[static_cast<std::size_t>(row / 5 * 3)];
-    while (expert < 3 && row % 5 >= end)
-      if (++expert < 3) end += counts[static_cast<std::size_t>(row / 5 * 3 + expert)];
-    for (std::int64_t n = 0; n < 6; ++n) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    SCOPED_TRACE(row);
+    const std::int64_t expert = expert_of(s, counts, row);
+    for (std::int64_t n = 0; n < out; ++n) {
       double sum = 0;
-      for (std::int64_t k = 0; k < 4 && expert < 3; ++k) {
-        sum += at(x, row * 4 + k) * at(w, (expert * 4 + k) * 6 + n);
-        expected_dw[static_cast<std::size_t>((expert * 4 + k) * 6 + n)] +=
-            at(x, row * 4 + k) * at(dy, row * 6 + n);
+      for (std::int64_t k = 0; k < in && expert < 3; ++k) {
+        sum += at(x, row * in + k) * at(w, (expert * in + k) * out + n);
+        expected_dw[static_cast<std::size_t>((expert * in + k) * out + n)] +=
+            at(x, row * in + k) * at(dy, row * out + n);
       }
-      EXPECT_NEAR(at(y, row * 6 + n), sum, 8 * kEpsilon<T>) << row;
+      expect(at(y, row * out + n), sum, in);
     }
-    for (std::int64_t k = 0; k < 4; ++k) {
+    for (std::int64_t k = 0; k < in; ++k) {
       double sum = 0;
-      for (std::int64_t n = 0; n < 6 && expert < 3; ++n)
-        sum += at(dy, row * 6 + n) * at(w, (expert * 4 + k) * 6 + n);
-      EXPECT_NEAR(at(dx, row * 4 + k), sum, 8 * kEpsilon<T>) << row;
+      for (std::int64_t n = 0; n < out && expert < 3; ++n)
+        sum += at(dy, row * out + n) * at(w, (expert * in + k) * out + n);
+      expect(at(dx, row * in + k), sum, out);
     }
   }
   for (std::size_t i = 0; i < dw.size(); ++i)
-    EXPECT_NEAR(static_cast<double>(dw[i]), expected_dw[i], 8 * kEpsilon<T>) << i;
+    expect(static_cast<double>(dw[i]), expected_dw[i], rows);
+}
+
+// The second are large enough for tile registers, with experts of few rows and of none.
+TYPED_TEST(GroupedProducts, AreThoseOfEachExpert) {
+  expect_products_of_each_expert<TypeParam>(
+      {.ranks = 2, .experts = 3, .room = 5, .in = 4, .out = 6}, {2, 0, 1, 0, 4, 1});
+  expect_products_of_each_expert<TypeParam>(
+      {.ranks = 2, .experts = 3, .room = 40, .in = 64, .out = 48}, {33, 0, 1, 7, 2, 0});
 }
 
 // Of the first part 2 rows are of the first expert and 1 of the third, of the second 1 of each but

@@ -30,13 +30,18 @@ struct Problem {
 
   GemmOperands<T> operands() { return {a.data(), b.data(), c.data(), bias.data()}; }
 
+  T at_a(std::int64_t i, std::int64_t p) const {
+    const auto at = shape.op == GemmOp::kTN ? p * shape.lda + i : i * shape.lda + p;
+    return a[static_cast<std::size_t>(at)];
+  }
+  T at_b(std::int64_t p, std::int64_t j) const {
+    const auto at = shape.op == GemmOp::kNT ? j * shape.ldb + p : p * shape.ldb + j;
+    return b[static_cast<std::size_t>(at)];
+  }
+
   double expected(std::int64_t i, std::int64_t j) const {
     double sum = 0;
-    for (std::int64_t p = 0; p < shape.k; ++p) {
-      const auto at_a = shape.op == GemmOp::kTN ? p * shape.lda + i : i * shape.lda + p;
-      const auto at_b = shape.op == GemmOp::kNT ? j * shape.ldb + p : p * shape.ldb + j;
-      sum += double{a[static_cast<std::size_t>(at_a)]} * double{b[static_cast<std::size_t>(at_b)]};
-    }
+    for (std::int64_t p = 0; p < shape.k; ++p) sum += double{at_a(i, p)} * double{at_b(p, j)};
     if (shape.bias) sum += double{bias[static_cast<std::size_t>(j)]};
     if (shape.accumulate) sum += double{c[static_cast<std::size_t>(i * shape.ldc + j)]};
     return sum;
@@ -186,8 +191,9 @@ class TileRegisters : public testing::Test {
   }
 };
 
-std::vector<float> run_amx(Problem<float> problem, int threads = 1) {
-  Workspace scratch(amx_gemm_scratch_bytes() * threads);
+// In as many times the least scratch.
+std::vector<float> run_amx(Problem<float> problem, int times = 1) {
+  Workspace scratch(amx_gemm_scratch_bytes() * times);
   amx_gemm(problem.shape, problem.operands(), scratch.span());
   return problem.c;
 }
@@ -214,25 +220,44 @@ TEST_F(TileRegisters, ProductIsRightForEveryShapeAndFlag) {
   }
 }
 
+// The sum of each element as one chain of multiply-adds.
+std::vector<float> run_chains(const Problem<float>& problem) {
+  const GemmShape& s = problem.shape;
+  std::vector<float> c = problem.c;
+  for (std::int64_t i = 0; i < s.m; ++i)
+    for (std::int64_t j = 0; j < s.n; ++j) {
+      float sum = 0;
+      for (std::int64_t p = 0; p < s.k; ++p)
+        sum = std::fma(problem.at_a(i, p), problem.at_b(p, j), sum);
+      c[static_cast<std::size_t>(i * s.ldc + j)] = sum;
+    }
+  return c;
+}
+
 // A term of an operand that is left out, or one of the six products, would be seen here.
-TEST_F(TileRegisters, ErrorIsNoLargerThanOfMultiplyAdds) {
+TEST_F(TileRegisters, ErrorIsBelowThatOfMultiplyAdds) {
   for (const GemmOp op : {GemmOp::kNN, GemmOp::kNT, GemmOp::kTN}) {
     for (const std::int64_t k : {32, 500, 4100}) {
       const Problem<float> problem(GemmShape{op, 64, 64, k});
-      EXPECT_LE(error_of(problem, run_amx(problem)), error_of(problem, run_blocked(problem)))
+      EXPECT_LT(error_of(problem, run_amx(problem)), 0.7 * error_of(problem, run_chains(problem)))
           << "op " << static_cast<int>(op) << " k " << k;
     }
   }
 }
 
-TEST_F(TileRegisters, ResultIsBitwiseTheSameForAnyThreadCount) {
+// More scratch makes other blocks, more threads other tiles.
+TEST_F(TileRegisters, ResultIsBitwiseTheSameForAnyThreadCountAndScratch) {
   const int threads_before = omp_get_max_threads();
-  const Problem<float> problem(GemmShape{GemmOp::kNN, 300, 1100, 520});
-  omp_set_num_threads(1);
-  const auto one = run_amx(problem);
-  for (const int threads : {2, 3}) {
-    omp_set_num_threads(threads);
-    EXPECT_EQ(run_amx(problem, threads), one) << threads << " threads";
+  for (const bool flag : {false, true}) {
+    const Problem<float> problem(GemmShape{GemmOp::kNN, 300, 1100, 520, flag, flag});
+    omp_set_num_threads(1);
+    const auto one = run_amx(problem);
+    EXPECT_EQ(run_amx(problem, 11), one);
+    for (const int threads : {2, 3, 5}) {
+      omp_set_num_threads(threads);
+      for (const int times : {threads, 7 * threads + 1})
+        EXPECT_EQ(run_amx(problem, times), one) << threads << " threads, scratch " << times;
+    }
   }
   omp_set_num_threads(threads_before);
 }
