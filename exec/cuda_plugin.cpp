@@ -5,9 +5,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "exec/cuda/plugin.h"
+#include "exec/interface_hash.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {
@@ -39,6 +41,16 @@ Function* function(const char* name) {
   return reinterpret_cast<Function*>(address);
 }
 
+// Objects of both cross the border between them, so both are compiled with the same headers.
+void demand_same_sources() {
+  const auto interface = function<decltype(zplan_cuda_interface)>("zplan_cuda_interface");
+  if (interface() == std::string_view(interface_hash())) return;
+  throw Error(ExitCode::kDevice,
+              fmt::format("the CUDA plug-in {} was built from other sources than this zplan: build "
+                          "both from the same",
+                          cuda_plugin_path()));
+}
+
 }  // namespace
 
 std::string cuda_plugin_path() {
@@ -53,6 +65,7 @@ std::string cuda_plugin_path() {
 }
 
 std::unique_ptr<Device> load_cuda_device(const CudaDeviceOptions& options) {
+  demand_same_sources();
   const auto make = function<decltype(zplan_make_cuda_device)>("zplan_make_cuda_device");
   return std::unique_ptr<Device>(make(options));
 }

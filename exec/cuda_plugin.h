@@ -19,8 +19,8 @@ struct CudaDeviceOptions {
 // Where it lies, or should lie.
 std::string cuda_plugin_path();
 
-// Throws Error(kDevice) with one line: no plug-in, a library it needs is missing, no driver or
-// one older than the toolkit, no device.
+// Throws Error(kDevice) with one line: no plug-in, one of other sources, a library it needs is
+// missing, no driver or one older than the toolkit, no device.
 std::unique_ptr<Device> load_cuda_device(const CudaDeviceOptions& options);
 
 }  // namespace zplan::exec

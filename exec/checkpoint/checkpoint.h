@@ -57,7 +57,7 @@ struct ResumePoint {
   std::uint64_t seed = 0;
   bool same_job = true;    // else states were cut anew
   std::string plan;        // that it was saved with
-  bool validated = false;  // a validation that is due after that step is done
+  bool validated = false;  // a validation that is due after that step is known to be done
 };
 
 }  // namespace zplan::exec

@@ -38,7 +38,7 @@ struct Header {
   std::int32_t world = 1;    // ranks, and so files
   std::string fingerprint;   // of the Job
   std::optional<SavedLossScale> loss_scale;
-  bool validated = false;  // whether a validation that is due after this step is done
+  bool validated = false;  // whether a validation that is due after this step is known to be done
   std::string plan;        // its file's text, for whoever reads the checkpoint; may be empty
 };
 

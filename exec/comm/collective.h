@@ -29,6 +29,11 @@
 
 namespace zplan::exec {
 
+// Whether n is a part of the whole, one of as many as there are members.
+constexpr bool has_parts(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter;
+}
+
 // What one member brings.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;

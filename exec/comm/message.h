@@ -19,11 +19,12 @@ enum class MessageKind : std::uint32_t {
   kRefuse,   // from rank 0: body = why
   kHeartbeat,
   kExchange,  // to rank 0: body = the own part; from it: those of all
-  kGather,    // to rank 0: number = who gets the parts, body = the own one; from it: those, or none
-  kEnter,     // to rank 0: number = 2 * step + interrupted; from it: number = granted
-  kAbort,     // to rank 0: body = why
-  kLost,      // from rank 0: number = rank, body = why
-  kFinish,    // to rank 0: nothing more to do; from it: nobody has
+  kGather,  // to rank 0: number = 2 * who gets the parts + more of the own one follows, body = the
+            // own one; from it: number = more follow, body = those, or none
+  kEnter,   // to rank 0: number = 2 * step + interrupted; from it: number = granted
+  kAbort,   // to rank 0: body = why
+  kLost,    // from rank 0: number = rank, body = why
+  kFinish,  // to rank 0: nothing more to do; from it: nobody has
 };
 inline constexpr std::uint32_t kMessageKinds = 10;
 

@@ -211,13 +211,18 @@ std::vector<std::string> Rendezvous::exchange(const std::string& own) {
 }
 
 std::vector<std::string> Rendezvous::gather(int root, const std::string& own) {
-  const std::int64_t most = kMostMessageBytes / world() / 2;
-  if (std::ssize(own) > most)
-    throw Error(
-        ExitCode::kDevice,
-        fmt::format("rank {} has {} bytes for rank {}, more than the {} that fit in a message",
-                    rank(), own.size(), root, most));
-  return split(ask({MessageKind::kGather, root, own}).body);
+  const auto most =
+      static_cast<std::size_t>(std::max<std::int64_t>(1, options_.most_gathered / world()));
+  std::vector<std::string> all;
+  for (std::size_t begin = 0;; begin += most) {
+    const std::int64_t has_more = begin + most < own.size() ? 1 : 0;
+    const std::string piece = own.substr(std::min(begin, own.size()), most);
+    const Message answer = ask({MessageKind::kGather, 2 * root + has_more, piece});
+    const std::vector<std::string> pieces = split(answer.body);
+    all.resize(pieces.size());
+    for (std::size_t i = 0; i < pieces.size(); ++i) all[i] += pieces[i];
+    if (answer.number == 0) return all;
+  }
 }
 
 bool Rendezvous::enter(std::int64_t step, bool interrupted) {

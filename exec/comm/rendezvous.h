@@ -35,6 +35,7 @@ struct RendezvousOptions {
   Seconds start_deadline{600};   // until all have come
   Seconds silence_deadline{30};  // after which a process counts as lost
   Seconds heartbeat{1};
+  std::int64_t most_gathered = std::int64_t{256} << 20;  // [assumed] bytes of all at once
   // Called by rank 0 for each of the others that has come.
   std::function<void(int rank)> has_come{};
   TokenSource token{};
@@ -81,8 +82,7 @@ class Rendezvous {
 
   // Called by all processes, in the same order: the parts of all, by rank.
   std::vector<std::string> exchange(const std::string& own);
-  // The same, but rank `root` alone gets the parts, the others nothing. Throws Error(kDevice) for a
-  // part that is too large.
+  // The same, but rank `root` alone gets the parts, the others nothing; of any length.
   std::vector<std::string> gather(int root, const std::string& own);
   // Whether this process may begin the step; it asks for one after the other. An interruption of
   // any process ends the steps of all after the newest that one of them has begun.

@@ -10,6 +10,10 @@ bool all(const std::vector<bool>& flags) {
   return std::find(flags.begin(), flags.end(), false) == flags.end();
 }
 
+bool any(const std::vector<bool>& flags) {
+  return std::find(flags.begin(), flags.end(), true) != flags.end();
+}
+
 }  // namespace
 
 RendezvousHub::RendezvousHub(int world, Send send)
@@ -24,7 +28,7 @@ void RendezvousHub::receive(int from, const Message& message) {
     case MessageKind::kExchange:
       return exchange(from, message.body);
     case MessageKind::kGather:
-      return gather(from, message.number, message.body);
+      return gather(from, message);
     case MessageKind::kEnter:
       return enter(from, message.number / 2, message.number % 2 != 0);
     case MessageKind::kFinish:
@@ -51,7 +55,12 @@ void RendezvousHub::send_to_all(const Message& message) {
   for (int rank = 0; rank < world_; ++rank) send_(rank, message);
 }
 
-bool RendezvousHub::has_all(int from, const std::string& part) {
+bool RendezvousHub::has_all(int from, std::pair<MessageKind, int> asked, const std::string& part) {
+  if (!any(has_part_)) asked_ = asked;
+  if (asked != asked_) {
+    lose(from, "it exchanges something else than the others");
+    return false;
+  }
   parts_[static_cast<std::size_t>(from)] = part;
   has_part_[static_cast<std::size_t>(from)] = true;
   if (!all(has_part_)) return false;
@@ -59,14 +68,21 @@ bool RendezvousHub::has_all(int from, const std::string& part) {
   return true;
 }
 
+// Nobody is within a step then, so that what was begun and ended before is of a run that is over.
 void RendezvousHub::exchange(int from, const std::string& part) {
-  if (has_all(from, part)) send_to_all({MessageKind::kExchange, 0, join(parts_)});
+  if (!has_all(from, {MessageKind::kExchange, 0}, part)) return;
+  entered_ = 0;
+  limit_ = kNoLimit;
+  send_to_all({MessageKind::kExchange, 0, join(parts_)});
 }
 
-void RendezvousHub::gather(int from, std::int64_t root, const std::string& part) {
-  if (!has_all(from, part)) return;
+void RendezvousHub::gather(int from, const Message& message) {
+  const int root = static_cast<int>(message.number / 2);
+  has_more_ |= message.number % 2 != 0;
+  if (!has_all(from, {MessageKind::kGather, root}, message.body)) return;
+  const std::int64_t more = std::exchange(has_more_, false) ? 1 : 0;
   for (int rank = 0; rank < world_; ++rank)
-    send_(rank, {MessageKind::kGather, root, rank == root ? join(parts_) : ""});
+    send_(rank, {MessageKind::kGather, more, rank == root ? join(parts_) : ""});
 }
 
 // As step_gate.h decides for threads.

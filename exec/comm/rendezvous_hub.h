@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/comm/message.h"
@@ -24,18 +25,22 @@ class RendezvousHub {
  private:
   void send_to_all(const Message& message);
   // Keeps the part; whether all are there, of which the next one is then the first again.
-  bool has_all(int from, const std::string& part);
+  bool has_all(int from, std::pair<MessageKind, int> asked, const std::string& part);
   void exchange(int from, const std::string& part);
-  void gather(int from, std::int64_t root, const std::string& part);
+  void gather(int from, const Message& message);
   void enter(int from, std::int64_t step, bool interrupted);
   void finish(int from);
+
+  static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
   int world_;
   Send send_;
   std::vector<std::string> parts_;  // of the exchange or gathering under way, by rank
   std::vector<bool> has_part_, finished_;
-  std::int64_t entered_ = 0;  // steps that some process has begun
-  std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();
+  std::pair<MessageKind, int> asked_{};  // by the first of them, with the root
+  bool has_more_ = false;                // of the parts that are gathered, some go on
+  std::int64_t entered_ = 0;             // steps that some process has begun
+  std::int64_t limit_ = kNoLimit;
   bool is_lost_ = false;
 };
 

@@ -1,7 +1,7 @@
 // The first work of streams, given by one thread. A driver makes the channels of a stream when it
 // is first used; where the threads of several ranks did that at once, a stream could stay that
 // never ran what it was given: on driver 580.159, 29 of 195 runs of 2 to 4 ranks on one device
-// stood still, and none of 390 where streams had worked before (reports/gpu_shared_device.md).
+// stood still, and none of 365 where streams had worked before (reports/gpu_shared_device.md).
 #pragma once
 
 #include <cuda_runtime.h>

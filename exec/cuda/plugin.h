@@ -4,5 +4,8 @@
 
 #include "exec/cuda_plugin.h"
 
+// interface_hash() of what it was compiled with.
+extern "C" const char* zplan_cuda_interface();
+
 extern "C" zplan::exec::Device* zplan_make_cuda_device(
     const zplan::exec::CudaDeviceOptions& options);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/comm/channel.h"
+#include "exec/comm/collective.h"
 #include "exec/comm/thread_group.h"
 #include "exec/measure/cold_timing.h"
 #include "exec/schedule/progress.h"
@@ -68,9 +69,8 @@ double MeetingTimes::collective(CollectiveKind kind, int ranks, std::int64_t byt
   std::vector<std::vector<std::byte>> in(static_cast<std::size_t>(ranks)), out = in;
   for (auto* buffers : {&in, &out})
     for (auto& buffer : *buffers) buffer.resize(size);
-  const bool parts = kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter;
   const std::int64_t whole = bytes / static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t elements = parts ? whole / ranks : whole;
+  const std::int64_t elements = has_parts(kind) ? whole / ranks : whole;
   return together(ranks, effort_, [&](int member) {
     const auto i = static_cast<std::size_t>(member);
     group.run(member,

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "exec/comm/collective.h"
 #include "exec/measure/case_run.h"
 #include "exec/measure/cold_timing.h"
 #include "exec/measure/rank_threads.h"
@@ -66,10 +67,6 @@ Values drawn_inputs(const Case& call, const KernelSet& set) {
   return draw_inputs(call, set, random);
 }
 
-bool has_parts(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter;
-}
-
 // One rank. As in a run one thread makes those of all, each with its memory and the first work of
 // its streams, and then each has a thread of its own.
 class GroupRank {
@@ -96,7 +93,8 @@ class GroupRank {
   void connect(const Job& job) {
     product_.backend().prepare_thread();
     const auto exchange = [this](const std::string& own) { return threads_->exchange(rank_, own); };
-    comm_ = device_->make_comm(*queues_, {&job, rank_, exchange, options_->deadline});
+    const auto check = [this] { threads_->check(); };
+    comm_ = device_->make_comm(*queues_, {&job, rank_, exchange, options_->deadline, check});
   }
   // As many bytes as these that all members can have parts of.
   std::int64_t whole_bytes(std::int64_t bytes) const {

@@ -59,7 +59,6 @@ std::pair<std::int32_t, const UnitHome*> find_home(const Job& job, const TensorR
   throw_bad_input(fmt::format("no stage holds {}", tensor_name(job, ref)));
 }
 
-// Compares the pieces of all ranks with the first of each kind that came.
 // The ranks that have a state of a tensor together, each a part of it; none where nobody has it.
 struct Holders {
   const UnitHome* home = nullptr;
@@ -85,6 +84,7 @@ void read_pieces(const Job& job, const RankMemory& memory, const UnitHome& home,
     if (piece.layer + tensor.member == ref.layer) read_piece(memory, piece, tensor, values);
 }
 
+// Compares the pieces of all ranks with the first of each kind that came.
 class CopyCheck {
  public:
   CopyCheck(const Job& job, std::span<const RankMemory> ranks) : job_(job), ranks_(ranks) {}

@@ -18,12 +18,14 @@ enum class JsonKind : std::uint8_t { kNull, kBoolean, kNumber, kString, kArray, 
 struct JsonMember;
 
 struct JsonValue {
-  JsonKind kind = JsonKind::kNull;
+  explicit JsonValue(std::size_t begin = 0, JsonKind of = JsonKind::kNull);
+
+  JsonKind kind;
   bool boolean = false;
-  std::size_t offset = 0;  // of its first byte
-  std::string text{};      // string: decoded; number: as written
-  std::vector<JsonValue> items{};
-  std::vector<JsonMember> members{};  // in file order, keys unique
+  std::size_t offset;  // of its first byte
+  std::string text;    // string: decoded; number: as written
+  std::vector<JsonValue> items;
+  std::vector<JsonMember> members;  // in file order, keys unique
 };
 
 struct JsonMember {
@@ -31,6 +33,9 @@ struct JsonMember {
   std::size_t offset = 0;  // of the key's opening quote
   JsonValue value;
 };
+
+// Here, as only now a vector of members can be made.
+inline JsonValue::JsonValue(std::size_t begin, JsonKind of) : kind(of), offset(begin) {}
 
 // Of an object the keys that it lacks and those that nothing reads.
 struct JsonFault {

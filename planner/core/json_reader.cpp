@@ -198,7 +198,7 @@ std::vector<std::string> JsonObject::unread() const {
 }
 
 JsonNode JsonObject::member(std::string_view key) {
-  static const JsonValue kAbsent{JsonKind::kMissing, false, 0, {}, {}, {}};
+  static const JsonValue kAbsent(0, JsonKind::kMissing);
   if (auto node = optional_member(key)) return *node;
   const JsonDocument& document = *node_.document_;
   if (node_.is_missing()) return JsonNode(node_.document_, &kAbsent);

@@ -52,7 +52,7 @@ View Optimizer::scalar(const char* name, Tier tier, std::int64_t n) {
 }
 
 std::vector<UnitHome> Optimizer::homes() const {
-  using enum OptimizerStates::State;
+  using enum OptimizerBuffers::State;
   std::vector<UnitHome> result;
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u) {
     if (!s_.holds(u)) continue;

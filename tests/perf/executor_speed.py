@@ -11,6 +11,8 @@ WHAT (default all of it):
   bf16           the same of 256 tokens with bf16 parameters, against PyTorch's autocast.
   nvme           the plan of 256 tokens with its optimizer states on NVMe, in the folder --directory,
                  against the same with all of them in memory; updated after backward, and beside it.
+  checkpoint     the plan of 64 tokens that saves every 20 steps into --directory: the share of the
+                 time that is left to the steps, which wait for copies and run beside the writing.
   adamw, collective, storage  the programs beside this one (cmake --build build/tests --target
                  perf): AdamW against a four-array stream, collectives against the copy bound, the
                  NVMe tier against fio and a plain loop on the disk of --directory.
@@ -21,6 +23,7 @@ on the same sources and machine wrote.
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -51,6 +54,9 @@ ON_NVME = {
     "beside": (["--no-clip"], ["--optimizer-overlap"]),
 }
 NVME_GOAL = 0.833
+
+EVERY = 20  # steps between two checkpoints
+KEPT_STEPS = 70
 
 
 def output_of(command):
@@ -133,6 +139,33 @@ def measure_offload(options, when, folder):
     }
 
 
+def measure_checkpoints(options, folder):
+    plan = pathlib.Path(folder) / "kept.json"
+    output_of([options.program, *plan_command("64", plan)])
+    with tempfile.TemporaryDirectory(dir=options.directory) as kept:
+        words = ["--steps", str(KEPT_STEPS), "--save", kept, "--every", str(EVERY), "--json"]
+        ran = json.loads(output_of([options.program, "run", plan, "--ignore-capacity",
+                                    "--threads-per-rank", str(THREADS), *words]))
+    walls = [step["wall_s"] for step in ran["steps"]]
+    plain = statistics.median(walls)
+    saved = [each for each in ran["checkpoints"]["saved"] if each["step"] < KEPT_STEPS]
+    lost = 0
+    for each in saved:
+        beside = 1 + math.ceil(each["writing_s"] / plain)  # steps that a save can make longer
+        lost += sum(walls[each["step"]:each["step"] + beside]) - beside * plain
+    return {
+        "what": f"gpt2-124m, batch {BATCH}, sequence 64, saved every {EVERY} steps",
+        "command": "./zplan " + " ".join(plan_command("64", "plan.json")),
+        "fingerprint": ran["fingerprint"],
+        "step_s": round(plain, 4),
+        "bytes": saved[0]["bytes"],
+        "stall_s": [round(each["stall_s"], 4) for each in saved],
+        "writing_s": [round(each["writing_s"], 4) for each in saved],
+        "ratio": round(1 - lost / (len(saved) * EVERY * plain), 4),
+        "goal": 0.95,
+    }
+
+
 def measure_program(options, name, *words):
     program = pathlib.Path(options.programs) / f"perf_{name}_speed"
     return [json.loads(line) for line in output_of([program, *words]).splitlines()]
@@ -143,6 +176,8 @@ def measure(options, what, folder):
         return [measure_steps(options, what, folder)]
     if what == "nvme":
         return [measure_offload(options, when, folder) for when in ON_NVME]
+    if what == "checkpoint":
+        return [measure_checkpoints(options, folder)]
     words = {"adamw": [str(THREADS)], "collective": [], "storage": [options.directory]}
     return measure_program(options, what, *words[what])
 
@@ -169,7 +204,7 @@ def with_earlier(entries):
 
 
 def main():
-    everything = [*CASES, "nvme", "adamw", "collective", "storage"]
+    everything = [*CASES, "nvme", "checkpoint", "adamw", "collective", "storage"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")

@@ -42,10 +42,10 @@ def report_options(description):
     return parser.parse_args()
 
 
-def write_report(script, results, about):
-    """reports/NAME.json for the script NAME.py; `about` stands before the results."""
+def write_report(script, results, about, name=None):
+    """reports/NAME.json, by default for the script NAME.py; `about` stands before the results."""
     script = pathlib.Path(script).resolve()
-    path = ROOT / "reports" / f"{script.stem}.json"
+    path = ROOT / "reports" / f"{name or script.stem}.json"
     report = {
         "schema": "zplan.report/1",
         "made_by": f"{script.relative_to(ROOT)} --report",

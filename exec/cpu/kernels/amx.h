@@ -5,10 +5,10 @@
 // other; of floats the three terms of a tile do. [IntelAMX]
 //
 // A float is the sum of three bf16 to the bit while its smallest term is a normal number, from
-// 2^-109 on: each takes 8 of its 24 bits. Of the nine products of terms the six largest are summed;
-// the others are less than 2^-25 of the whole, half a unit in the last place. [Henry19, section
-// III] Smaller numbers lose low bits, those below 2^-126 are 0; infinity and what rounds to it in
-// bf16 (3.39e38) become NaN or infinity.
+// 2^-103 on, as its last bit is 2^-23 of it: each takes 8 of its 24 bits. Of the nine products of
+// terms the six largest are summed; the others are less than 2^-25 of the whole, half a unit in the
+// last place. [Henry19, section III] Smaller numbers lose low bits, those below 2^-126 are 0;
+// infinity and what rounds to it in bf16 (3.39e38) become NaN or infinity.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Dense matrix product C[m,n] = op(A) op(B) + beta C (+ bias[n] on every row), beta 0 or 1.
 // Work: 2 m n k flop; least traffic (m k + k n + (1 or 2) m n) elements.
-// float runs on tile registers where the machine has them, else on oneDNN where that is built in,
-// not slow, and offers an implementation that allocates nothing while it runs; other floats and
-// doubles run on blocked_gemm of this folder.
+// float of at least 32 rows, columns and depth runs on tile registers where the machine has them;
+// else on oneDNN where that is built in, not slow, and offers an implementation that allocates
+// nothing while it runs; other floats and doubles run on blocked_gemm of this folder.
 // 16-bit operands run on mixed_gemm, which sums in float and rounds once; C is of their type or
 // float.
 // Results do not depend on the number of OpenMP threads, neither in prepare nor in run.

@@ -1,8 +1,8 @@
+#include <exception>
 #include <memory>
 #include <vector>
 
 #include "planner/cli/calibrate/calibration_report.h"
-#include "planner/core/error.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
@@ -20,7 +20,7 @@ void measure_collectives(exec::Device& first, int gpus,
     for (int i = 1; i < gpus; ++i) devices.push_back(others.emplace_back(open(i)).get());
     report.collectives =
         exec::measure_node_collectives(devices, find_kernel_set(report.kernel_set), options);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     report.no_collectives = error.what();
   }
 }

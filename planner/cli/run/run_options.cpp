@@ -50,6 +50,72 @@ void check_validation(const RunCommand& command) {
                     kMaxRunSteps, times, command.validate_batches));
 }
 
+// What it trains on.
+void add_data(Syntax& syntax, RunCommand& command) {
+  syntax.text("--data", command.data, "FILE",
+              "What to train on: tokens of llm.c (.bin), or a token per byte [a sample]");
+  syntax.text("--validate", command.validate, "FILE",
+              "Show the loss on this data, which is not trained on, at the end");
+  syntax.integer("--validate-every", command.validate_every, 1, kMaxRunSteps,
+                 "And after so many steps");
+  syntax.integer("--validate-batches", command.validate_batches, 1, kMaxRunSteps,
+                 "Global batches of it, the same each time [4]");
+  syntax.text("--train", command.train, "FILE", "Learning rate etc., JSON (zplan.train/1)");
+  syntax.integer("--seed", command.seed, 0, std::numeric_limits<std::int64_t>::max(),
+                 "Of initial values and data order [0, or as in --train]");
+}
+
+// What it runs on, and with what.
+void add_machine(Syntax& syntax, RunCommand& command) {
+  syntax.choice<std::string, std::string>("--dtype", command.dtype,
+                                          "Number format of the whole run [the plan's]",
+                                          {{"f32", "f32"}, {"f64", "f64"}});
+  syntax.integer("--threads-per-rank", command.threads_per_rank, 1, kMaxThreads,
+                 "Threads inside the kernels of a rank [1]");
+  syntax.choice<BackendChoice, BackendChoice>(
+      "--backend", command.backend, "What it must run on [as the kernel set says]",
+      {{"cpu", BackendChoice::kCpu}, {"cuda", BackendChoice::kCuda}});
+  syntax.integer("--comm-timeout", command.comm_timeout_seconds, 1, kMaxTimeout,
+                 "Seconds that a process waits for another one [600]");
+  syntax.text("--nvme-dir", command.nvme_directory, "DIR",
+              "Folder on the drive that holds what the plan keeps on NVMe");
+  syntax.choice<exec::IoMethod, exec::IoMethod>(
+      "--io", command.io, "How it is read and written [auto: uring where it works]",
+      {{"auto", exec::IoMethod::kAuto},
+       {"uring", exec::IoMethod::kUring},
+       {"posix", exec::IoMethod::kPosix}});
+}
+
+void add_kept(Syntax& syntax, RunCommand& command) {
+  syntax.text("--save", command.save, "DIR",
+              "Keep checkpoints there: at the end, after Ctrl-C, and as --every says");
+  syntax.integer("--every", command.save_every, 1, kMaxRunSteps, "Steps from one to the next");
+  syntax.integer("--keep", command.keep, 1, kMaxRunSteps, "So many of them, the newest [all]");
+  syntax.flag("--resume", command.resume,
+              "Go on from the newest good one, to --steps in all; without one, begin");
+  syntax.text("--resume-from", command.resume_from, "DIR",
+              "The same from other checkpoints, or from one: DIR/step-000020");
+  syntax.text("--weights", command.weights, "DIR",
+              "Begin with these: config.json and model.safetensors of Hugging Face");
+  syntax.text("--export", command.export_to, "DIR",
+              "Write such a folder at the end, in the type of the master weights");
+}
+
+void add_records(Syntax& syntax, RunCommand& command) {
+  syntax.text("--log", command.log, "FILE",
+              "Write a line of JSON for each step and each validation");
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "Train with a plan that does not fit its hardware, too");
+  syntax.flag("--test-mode", command.test_mode,
+              "One operation at a time, each checked for touching only its buffers");
+  syntax.text("--trace", command.trace, "FILE",
+              "Write one step for a trace viewer (Chrome trace JSON); .gz: compressed");
+  syntax.flag("--trace-all", command.trace_all,
+              "In the trace, every step, rank and micro-batch; may be gigabytes");
+  syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
+  syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
+}
+
 }  // namespace
 
 Command parse_run(const std::vector<std::string>& arguments) {
@@ -69,58 +135,10 @@ Command parse_run(const std::vector<std::string>& arguments) {
   syntax.integer("--steps", command.steps, 0, kMaxRunSteps,
                  "Optimizer steps; 0: --validate and --export alone [10]");
   syntax.flag("--check", command.check, "Compare with a run of one rank with nothing offloaded");
-  syntax.text("--data", command.data, "FILE",
-              "What to train on: tokens of llm.c (.bin), or a token per byte [a sample]");
-  syntax.text("--validate", command.validate, "FILE",
-              "Show the loss on this data, which is not trained on, at the end");
-  syntax.integer("--validate-every", command.validate_every, 1, kMaxRunSteps,
-                 "And after so many steps");
-  syntax.integer("--validate-batches", command.validate_batches, 1, kMaxRunSteps,
-                 "Global batches of it, the same each time [4]");
-  syntax.text("--train", command.train, "FILE", "Learning rate etc., JSON (zplan.train/1)");
-  syntax.integer("--seed", command.seed, 0, std::numeric_limits<std::int64_t>::max(),
-                 "Of initial values and data order [0, or as in --train]");
-  syntax.choice<std::string, std::string>("--dtype", command.dtype,
-                                          "Number format of the whole run [the plan's]",
-                                          {{"f32", "f32"}, {"f64", "f64"}});
-  syntax.integer("--threads-per-rank", command.threads_per_rank, 1, kMaxThreads,
-                 "Threads inside the kernels of a rank [1]");
-  syntax.choice<BackendChoice, BackendChoice>(
-      "--backend", command.backend, "What it must run on [as the kernel set says]",
-      {{"cpu", BackendChoice::kCpu}, {"cuda", BackendChoice::kCuda}});
-  syntax.integer("--comm-timeout", command.comm_timeout_seconds, 1, kMaxTimeout,
-                 "Seconds that a process waits for another one [600]");
-  syntax.text("--nvme-dir", command.nvme_directory, "DIR",
-              "Folder on the drive that holds what the plan keeps on NVMe");
-  syntax.choice<exec::IoMethod, exec::IoMethod>(
-      "--io", command.io, "How it is read and written [auto: uring where it works]",
-      {{"auto", exec::IoMethod::kAuto},
-       {"uring", exec::IoMethod::kUring},
-       {"posix", exec::IoMethod::kPosix}});
-  syntax.text("--save", command.save, "DIR",
-              "Keep checkpoints there: at the end, after Ctrl-C, and as --every says");
-  syntax.integer("--every", command.save_every, 1, kMaxRunSteps, "Steps from one to the next");
-  syntax.integer("--keep", command.keep, 1, kMaxRunSteps, "So many of them, the newest [all]");
-  syntax.flag("--resume", command.resume,
-              "Go on from the newest good one, to --steps in all; without one, begin");
-  syntax.text("--resume-from", command.resume_from, "DIR",
-              "The same from other checkpoints, or from one: DIR/step-000020");
-  syntax.text("--weights", command.weights, "DIR",
-              "Begin with these: config.json and model.safetensors of Hugging Face");
-  syntax.text("--export", command.export_to, "DIR",
-              "Write such a folder at the end, in the type of the master weights");
-  syntax.text("--log", command.log, "FILE",
-              "Write a line of JSON for each step and each validation");
-  syntax.flag("--ignore-capacity", command.ignore_capacity,
-              "Train with a plan that does not fit its hardware, too");
-  syntax.flag("--test-mode", command.test_mode,
-              "One operation at a time, each checked for touching only its buffers");
-  syntax.text("--trace", command.trace, "FILE",
-              "Write one step for a trace viewer (Chrome trace JSON); .gz: compressed");
-  syntax.flag("--trace-all", command.trace_all,
-              "In the trace, every step, rank and micro-batch; may be gigabytes");
-  syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
-  syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
+  add_data(syntax, command);
+  add_machine(syntax, command);
+  add_kept(syntax, command);
+  add_records(syntax, command);
   Command read = read_with_plan(syntax, arguments, command, "run");
   if (const auto* run = std::get_if<RunCommand>(&read)) {
     check_checkpoints(*run);

@@ -47,7 +47,8 @@ Words come_apart(const Words& command) {
 }
 
 JsonValue value_of(const PlacedText& word, std::size_t begin) {
-  JsonValue out{.kind = JsonKind::kString, .offset = 0, .text = word.text.substr(begin)};
+  JsonValue out(0, JsonKind::kString);
+  out.text = word.text.substr(begin);
   out.offset = word.places[std::min(begin, word.places.size() - 1)];
   double number = 0;
   const char* const end = out.text.data() + out.text.size();
@@ -59,7 +60,9 @@ JsonValue value_of(const PlacedText& word, std::size_t begin) {
 }
 
 JsonValue true_at(std::size_t offset) {
-  return {.kind = JsonKind::kBoolean, .boolean = true, .offset = offset};
+  JsonValue out(offset, JsonKind::kBoolean);
+  out.boolean = true;
+  return out;
 }
 
 // Adds an option, in place of one of that name.
@@ -75,7 +78,7 @@ void add_value(JsonValue& option, JsonValue value) {
     return;
   }
   if (option.kind != JsonKind::kArray) {
-    JsonValue first = std::exchange(option, {.kind = JsonKind::kArray, .offset = option.offset});
+    JsonValue first = std::exchange(option, JsonValue(option.offset, JsonKind::kArray));
     option.items.push_back(std::move(first));
   }
   option.items.push_back(std::move(value));
@@ -89,7 +92,7 @@ bool is_unknown(std::string_view word) {
 }
 
 JsonValue options_of(const Words& words, Words& unknown) {
-  JsonValue out{.kind = JsonKind::kObject, .offset = words.empty() ? 0 : words.front().place()};
+  JsonValue out(words.empty() ? 0 : words.front().place(), JsonKind::kObject);
   JsonValue* option = nullptr;
   for (const PlacedText& word : words) {
     if (word.text.empty()) continue;
@@ -113,7 +116,7 @@ JsonValue options_of(const Words& words, Words& unknown) {
 JsonValue object_of(const Words& words, Words& unknown) {
   const auto script = std::ranges::find_if(words, is_script);
   const bool has_script = script != words.end();
-  JsonValue out{.kind = JsonKind::kObject, .offset = words.front().place()};
+  JsonValue out(words.front().place(), JsonKind::kObject);
   const Words before(words.begin(), has_script ? script : words.begin());
   out.members.push_back({"launcher", out.offset, options_of(before, unknown)});
   if (has_script) out.members.push_back({"script", script->place(), value_of(*script, 0)});

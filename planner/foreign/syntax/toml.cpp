@@ -25,7 +25,7 @@ class TomlConverter {
   }
 
   JsonValue value(const toml::node& node) const {
-    JsonValue out{.offset = offset(node.source().begin)};
+    JsonValue out(offset(node.source().begin));
     if (const toml::table* table = node.as_table()) {
       out.kind = JsonKind::kObject;
       for (const auto& [key, item] : *table)

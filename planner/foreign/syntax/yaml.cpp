@@ -100,7 +100,7 @@ class YamlConverter {
     if (++values_ > kMostYamlValues)
       document_.fail(at, "",
                      fmt::format("expected at most {} values, aliases followed", kMostYamlValues));
-    JsonValue out{.offset = at};
+    JsonValue out(at);
     if (node.IsMap()) {
       out.kind = JsonKind::kObject;
       add_members(out, node, depth);

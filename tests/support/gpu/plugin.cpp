@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "exec/interface_hash.h"
 #include "tests/support/gpu/judged_device.h"
 #include "tests/support/gpu/stand_in.h"
 
@@ -51,6 +52,8 @@ class ReportedStandIn {
 
 }  // namespace
 }  // namespace zplan::stand_in
+
+const char* zplan_cuda_interface() { return zplan::exec::interface_hash(); }
 
 zplan::exec::Device* zplan_make_cuda_device(const zplan::exec::CudaDeviceOptions& options) {
   using namespace zplan::stand_in;

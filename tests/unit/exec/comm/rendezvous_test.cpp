@@ -71,6 +71,53 @@ TEST(Rendezvous, GathersTheTextsOfAllInOneProcess) {
   EXPECT_THAT(errors, Each(""));
 }
 
+TEST(Rendezvous, GathersLongTextsInPieces) {
+  const int port = free_port();
+  const auto errors = on_ranks(kWorld, [&](int rank) {
+    RendezvousOptions options = options_of(rank, kWorld, port);
+    options.most_gathered = 10 * kWorld;
+    Rendezvous rendezvous(options);
+    const auto text_of = [](int of) {
+      return std::string(static_cast<std::size_t>(15 * of), static_cast<char>('a' + of));
+    };
+    const std::vector<std::string> got = rendezvous.gather(1, text_of(rank));
+    std::vector<std::string> expected;
+    for (int other = 0; rank == 1 && other < kWorld; ++other) expected.push_back(text_of(other));
+    EXPECT_EQ(got, expected);
+    rendezvous.finish();
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+// A fault of the program, which must not give the part of one call to another.
+TEST(Rendezvous, WhatIsExchangedAndGatheredAtOnceIsALoss) {
+  const int port = free_port();
+  const auto errors = on_ranks(2, [&](int rank) {
+    Rendezvous rendezvous(options_of(rank, 2, port));
+    if (rank == 0) rendezvous.exchange("");
+    if (rank == 1) rendezvous.gather(0, "");
+  });
+  EXPECT_THAT(errors, Each(HasSubstr("it exchanges something else than the others")));
+}
+
+TEST(Rendezvous, AnInterruptionEndsTheRunThatItCameIn) {
+  const int port = free_port();
+  const auto errors = on_ranks(2, [&](int rank) {
+    Rendezvous rendezvous(options_of(rank, 2, port));
+    rendezvous.exchange("");
+    for (int step = 0; step < 3; ++step) EXPECT_TRUE(rendezvous.enter(step, false));
+    rendezvous.exchange("");
+    // The next run of the same processes, which is interrupted before any has begun a step.
+    if (rank == 0) {
+      EXPECT_FALSE(rendezvous.enter(0, true));
+    }
+    rendezvous.exchange("");
+    EXPECT_TRUE(rendezvous.enter(0, false));
+    rendezvous.finish();
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
 TEST(Rendezvous, WaitsForThoseThatStartLate) {
   const int port = free_port();
   for (int late : {0, 2}) {

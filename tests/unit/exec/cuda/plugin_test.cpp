@@ -71,6 +71,16 @@ TEST(CudaPluginTest, SaysThatALibraryIsNotThePlugin) {
   EXPECT_EQ(failure().find("the CUDA plug-in is not of this zplan: "), 0u);
 }
 
+TEST(CudaPluginTest, RefusesOneOfOtherSources) {
+  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+  const fs::path file = folder / "other_sources/libzplan_cuda.so";
+  ASSERT_TRUE(fs::exists(file)) << file;
+  const NamedPlugin plugin(file.string());
+  EXPECT_EQ(failure(), "the CUDA plug-in " + file.string() +
+                           " was built from other sources than this zplan: build both from the "
+                           "same");
+}
+
 TEST(CudaPluginTest, SaysThatThereIsNoDriver) {
   if (!fs::exists(plugin_beside_this_program())) GTEST_SKIP() << "built without CUDA";
   if (has_driver()) GTEST_SKIP() << "this machine has an NVIDIA driver";

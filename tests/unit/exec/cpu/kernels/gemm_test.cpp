@@ -285,6 +285,17 @@ TEST_F(TileRegisters, LargeTimesSmallKeepsItsDigits) {
       ASSERT_NEAR(double{c[static_cast<std::size_t>(i * 32 + j)]}, problem.expected(i, j), 4e-6);
 }
 
+TEST_F(TileRegisters, AFloatOfAllBitsTimesOneIsItself) {
+  for (const int exponent : {-103, -60, 0, 100}) {
+    Problem<float> problem(GemmShape{GemmOp::kNN, 32, 32, 32});
+    for (float& a : problem.a) a = 0;
+    for (float& b : problem.b) b = 0;
+    problem.a[0] = std::ldexp(1 + std::numeric_limits<float>::epsilon(), exponent);
+    problem.b[0] = 1;
+    EXPECT_EQ(run_amx(problem)[0], problem.a[0]) << exponent;
+  }
+}
+
 // Of 16-bit operands: the sum of exact products in float, rounded once to the type of C.
 template <typename T, typename C>
 void expect_mixed_right(const GemmShape& shape) {
