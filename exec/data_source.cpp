@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "exec/checkpoint/checksum.h"
 #include "planner/core/error.h"
 #include "planner/core/random.h"
 
@@ -62,8 +63,7 @@ DataSource::DataSource(std::shared_ptr<const void> owner, std::span<const std::b
                        std::string name)
     : owner_(std::move(owner)), data_(bytes), name_(std::move(name)) {
   std::array<std::int32_t, 3> header{};
-  if (data_.size() < kHeaderBytes) return;
-  std::memcpy(header.data(), data_.data(), sizeof header);
+  if (data_.size() >= kHeaderBytes) std::memcpy(header.data(), data_.data(), sizeof header);
   for (const TokenFile& known : kTokenFiles) {
     if (header[0] != known.kind) continue;
     if (header[1] != known.version)
@@ -76,6 +76,15 @@ DataSource::DataSource(std::shared_ptr<const void> owner, std::span<const std::b
     width_ = known.width;
     data_ = data_.subspan(kHeaderBytes, held * static_cast<std::size_t>(width_));
   }
+  if (width_ == 1 && name_.ends_with(".bin"))
+    throw_bad_input(
+        fmt::format("{}: expected tokens with a header of llm.c, whose first number is "
+                    "{} or {}; a file of other bytes must not be named .bin",
+                    name_, kTokenFiles[0].kind, kTokenFiles[1].kind));
+}
+
+std::string DataSource::identity() const {
+  return fmt::format("{} tokens ({})", tokens(), checksum_text(checksum(data_)));
 }
 
 DataSource DataSource::from_file(const std::string& path) {

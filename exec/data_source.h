@@ -1,6 +1,7 @@
 // Training data: tokens one after the other. A file of llm.c [Karpathy24] says so with its first
 // number (256 int32 of a header: kind, version, tokens; then these in 16 bits, or in 32 those of
-// Llama 3); of any other file each byte is a token. Files are mapped, not read: they may be larger
+// Llama 3); of any other file each byte is a token, but for one that is named .bin, which is
+// refused. Files are mapped, not read: they may be larger
 // than memory, and must not become shorter while a run lasts.
 //
 // Which tokens sample n consists of depends on the seed and n alone: it starts at data_draw(seed,
@@ -27,6 +28,8 @@ class DataSource {
   static DataSource from_file(const std::string& path);
 
   Bytes size() const { return Bytes{static_cast<std::int64_t>(data_.size())}; }
+  // Of the same tokens the same text, "5,000 tokens (0123456789abcdef)".
+  std::string identity() const;
   std::int64_t tokens() const { return std::ssize(data_) / width_; }
   // Throws Error when samples of this length cannot be cut from the data, or a token is not below
   // `vocab`.

@@ -28,8 +28,9 @@ struct SaveOptions {
 
 struct ResumeOptions {
   // A folder of checkpoints, of which the newest good one is taken, or one checkpoint. Empty:
-  // training begins at the first step; so it does when the folder has none.
+  // training begins at the first step; so it does when the folder has none, unless `expected`.
   std::string path{};
+  bool expected = false;
 };
 
 // Of one checkpoint that was written.

@@ -12,6 +12,7 @@
 #include "exec/checkpoint/state_filler.h"
 #include "exec/comm/rendezvous.h"
 #include "exec/memory/initial_state.h"
+#include "exec/memory/state_access.h"
 #include "planner/core/error.h"
 #include "planner/program/instances/carried.h"
 #include "planner/program/text/fingerprint.h"
@@ -42,10 +43,10 @@ std::vector<std::string> candidates(const ResumeOptions& options, Rendezvous* re
   std::string name = std::filesystem::path(options.path).filename().string();
   if (name.empty()) name = std::filesystem::path(options.path).parent_path().filename().string();
   if (checkpoint_step(name)) return {options.path};
-  if (!std::filesystem::exists(options.path)) return {};
   std::vector<std::string> names;
-  for (const std::int64_t step : checkpoint_steps(options.path))
-    names.insert(names.begin(), checkpoint_name(step));
+  if (std::filesystem::exists(options.path))
+    for (const std::int64_t step : checkpoint_steps(options.path))
+      names.insert(names.begin(), checkpoint_name(step));
   if (rendezvous != nullptr) {
     const std::string all = rendezvous->exchange(fmt::format("{}", fmt::join(names, "\n"))).front();
     names.clear();
@@ -112,7 +113,18 @@ StateSource::Source Checkpoint::scales_of(const Source& codes) const {
                               own.tensors[codes.tensor].name));
 }
 
+void Checkpoint::check_model(const Job& job) const {
+  std::set<std::string> names;
+  for (const TensorRef& ref : all_tensors(job)) names.insert(tensor_name(job, ref));
+  for (const auto& [saved, sources] : sources_) {
+    if (names.contains(saved.first)) continue;
+    throw_bad_input(fmt::format("{}: holds {}, which this model does not have: it is of another",
+                                path_, saved.first));
+  }
+}
+
 std::vector<std::string> Checkpoint::load(const Job& job, std::vector<RankMemory>& memory) {
+  check_model(job);
   StateFiller filler(*this, job);
   for (RankMemory& m : memory) filler.fill(m);
   load_carried(job, memory);
@@ -200,6 +212,8 @@ ResumePoint resume_states(const Job& job, const ResumeOptions& options,
     }
     if (paths.size() > 1) say(fmt::format("{}; the checkpoint before it is tried", wrong));
   }
+  if (paths.empty() && options.expected)
+    throw_bad_input(fmt::format("{}: holds no checkpoint", options.path));
   if (paths.empty()) return {};
   throw_bad_input(paths.size() == 1 ? wrong
                                     : fmt::format("{}: none of its {} checkpoints is good",

@@ -46,6 +46,8 @@ class Checkpoint final : public StateSource {
   Source scales_of(const Source& codes) const override;
 
  private:
+  // Whether all that it holds is of this model's tensors.
+  void check_model(const Job& job) const;
   void load_carried(const Job& job, std::vector<RankMemory>& memory);
 
   std::string path_;
@@ -60,8 +62,8 @@ KnownChoices saved_choices(const ResumeOptions& options, const std::vector<std::
 
 // Fills the states from the newest good checkpoint that the options name, and says in a line each
 // what was found damaged and that the plan is another one. A path of nothing, or a folder without
-// checkpoints: fills nothing. Throws Error(kBadInput) when none of them is good. Processes agree
-// on the checkpoint.
+// checkpoints where none is expected: fills nothing. Throws Error(kBadInput) when none is good.
+// Processes agree on the checkpoint.
 ResumePoint resume_states(const Job& job, const ResumeOptions& options,
                           std::vector<RankMemory>& memory, Rendezvous* rendezvous,
                           const std::function<void(const std::string&)>& say);

@@ -14,6 +14,7 @@ namespace zplan::exec {
 namespace {
 
 constexpr Seconds kReadingTime{1};  // for the others to read why they are refused
+constexpr Seconds kSilentWait{5};   // before rank 0 says for whom it waits
 
 std::vector<std::string> hello_parts(const RendezvousOptions& options) {
   std::vector<std::string> parts{std::to_string(options.at.world)};
@@ -51,6 +52,7 @@ class Host {
 
   Meeting run() {
     const TimePoint deadline = after(options_.start_deadline);
+    TimePoint telling = after(kSilentWait);
     constexpr Seconds kSlice{0.01};
     while (!all_are_here()) {
       if (auto guest = gate_.admit(after(kSlice)))
@@ -58,6 +60,10 @@ class Host {
       for (auto& guest : guests_) listen_to(guest);
       std::erase(guests_, nullptr);
       check_taken();
+      if (options_.on_waiting && !all_are_here() && milliseconds_until(telling, 1) == 0) {
+        options_.on_waiting(absent());
+        telling = TimePoint::max();
+      }
       if (milliseconds_until(deadline, 1) == 0) {
         refuse(ExitCode::kDevice, fmt::format("{} did not come within {:g} s{}", absent(),
                                               options_.start_deadline.value, strangers()));
@@ -203,7 +209,9 @@ Meeting join_host(const RendezvousOptions& options) {
                 fmt::format("rank 0 at {}:{} {}", options.at.address, options.at.port, why));
   };
   constexpr int kSlice = 100;  // milliseconds
-  while (milliseconds_until(deadline, 1) > 0) {
+  // Rank 0, which is there, says who does not come before this.
+  const TimePoint answered = after({options.start_deadline.value + 2 * kReadingTime.value});
+  while (milliseconds_until(answered, 1) > 0) {
     stream->flush();
     if (const auto message = stream->receive()) {
       if (message->kind == MessageKind::kRefuse) throw Error(code_of(*message), message->body);
@@ -216,7 +224,7 @@ Meeting join_host(const RendezvousOptions& options) {
     pollfd wait{stream->descriptor(), POLLIN, 0};
     ::poll(&wait, 1, kSlice);
   }
-  fail(fmt::format("did not start within {:g} s", options.start_deadline.value));
+  fail("does not say that all have come");
   return {};
 }
 

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 
-from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main
+from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, PROGRAM, ROOT, TIMEOUT_S, CliTest, main
 
 KEPT = "kept"
 
@@ -73,7 +73,7 @@ class Keeping(KeepTest):
         text = self.good("run", self.plan, "--save", KEPT, "--every", "2", "--keep", "2",
                          "--steps", "7")
         self.assertEqual(self.checkpoints(), ["step-000006", "step-000007"])
-        self.assertRegex(text, r"Kept: 4 checkpoints in kept, the last of .* in ")
+        self.assertRegex(text, r"Kept: wrote 4 checkpoints to kept, the last of .* in ")
         text = self.good("run", self.plan, "--resume-from", KEPT + "/step-000006", "--steps", "7")
         self.assertIn("Goes on after step 6 of kept/step-000006", text)
         self.assertRegex(text, r"(?m)^ +7  ")
@@ -82,6 +82,41 @@ class Keeping(KeepTest):
         self.assertEqual(self.train("--save", KEPT, "--resume", steps=1)["first_step"], 1)
         again = self.train("--save", KEPT, "--resume", steps=1)  # nothing is left to do
         self.assertEqual((again["first_step"], again["steps"]), (2, []))
+
+    def test_a_folder_of_another_run_is_not_saved_into(self):
+        self.train("--save", KEPT, steps=2)
+        self.bad(BAD_INPUT, "run", self.plan, "--save", KEPT, "--steps", "3",
+                 says="kept: has checkpoints of a run, up to step 2: expected --resume")
+        self.assertEqual(self.checkpoints(), ["step-000002"])
+
+    def test_a_folder_that_is_named_has_to_have_checkpoints(self):
+        os.mkdir(self.path("empty"))
+        for folder in ("nowhere", "empty"):
+            self.bad(BAD_INPUT, "run", self.plan, "--resume-from", folder,
+                     says=f"{folder}: holds no checkpoint")
+
+    def test_a_checkpoint_of_another_model_is_refused(self):
+        self.train("--save", KEPT, steps=2)
+        with open(os.path.join(ROOT, "models/tiny-gpt.json"), encoding="utf-8") as file:
+            model = {**json.load(file), "name": "shallow", "aliases": [], "layers": 2}
+        self.write("shallow.json", json.dumps(model))
+        self.good("plan", "--model", "shallow.json", "--cluster", "workstation", "--dp", "4",
+                  "--tp", "1", "--pp", "1", "-o", "shallow_plan.json")
+        self.bad(BAD_INPUT, "run", "shallow_plan.json", "--resume-from", KEPT + "/step-000002",
+                 says="which this model does not have: it is of another")
+
+    def test_a_log_that_cannot_be_written_ends_no_training(self):
+        result = self.zplan("run", self.plan, "--steps", "3", "--save", KEPT, "--log", "/dev/full")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.one_line(result.stderr, "/dev/full: cannot be written: No space left on device")
+        self.assertEqual(self.checkpoints(), ["step-000003"])
+
+    def test_a_log_that_was_cut_short_goes_on_in_a_line_of_its_own(self):
+        self.write("log", '{"step": 1, "lo')
+        self.good("run", self.plan, "--steps", "1", "--log", "log")
+        first, second = self.read("log").splitlines()
+        self.assertEqual(first, '{"step": 1, "lo')
+        self.assertEqual(json.loads(second)["step"], 1)
 
     def test_a_changed_plan_is_noticed_and_goes_on(self):
         self.train("--save", KEPT, steps=2)
@@ -104,6 +139,15 @@ class Keeping(KeepTest):
         self.one_line(result.stderr, name)
         self.assertIn("Goes on after step 2", result.stdout)
         self.bad(BAD_INPUT, "run", self.plan, "--resume-from", KEPT + "/step-000004", says=name)
+
+    def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(self):
+        self.train("--save", KEPT, "--every", "2", steps=4)
+        name = os.path.join(KEPT, "step-000004", "rank-00001.bin")
+        os.remove(self.path(name))
+        os.mkfifo(self.path(name))
+        result = self.zplan("run", self.plan, "--steps", "4", "--resume-from", KEPT)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.one_line(result.stderr, f"{name}: expected a file; the checkpoint before it is tried")
 
     def test_the_seed_stays_that_of_the_checkpoint(self):
         self.train("--save", KEPT, "--seed", "5", steps=2)

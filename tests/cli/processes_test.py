@@ -34,6 +34,26 @@ class SameNumbers(Processes):
                 )
 
 
+class Unlike(Processes):
+    def test_what_is_not_alike_in_all_is_refused_by_name(self):
+        self.tiny_plan("--dp", "2", "--tp", "1", "--pp", "1")
+        self.write("text.txt", "What one of them trains on. " * 99)
+        self.write("train.json", '{"schema": "zplan.train/1", "learning_rate": 0.5}')
+        for words, says in (
+            (("--data", "text.txt"), "rank 1 at 127.0.0.1 has data 60187 tokens"),
+            (("--seed", "7"), "rank 1 at 127.0.0.1 has seed 0, rank 0 has 7"),
+            (("--train", "train.json"), "rank 1 at 127.0.0.1 has training values"),
+            (("--save", "kept"), "has checkpoints none, rank 0 has kept, every 0, keep 0"),
+            (("--export", "out"), "rank 1 at 127.0.0.1 has export none, rank 0 has out"),
+        ):
+            processes = self.start(2, "--steps", "2", *words, ranks=[0])
+            port = processes[0].environment["MASTER_PORT"]
+            processes += self.start(2, "--steps", "2", ranks=[1], MASTER_PORT=port)
+            for code, out, err in self.ends(processes):
+                self.assertEqual((code, out), (BAD_INPUT, ""), err)
+                self.assertIn(says, self.last_line(err))
+
+
 class Checks(Processes):
     def test_the_process_with_the_loss_finds_what_one_process_finds(self):
         for world, pins in (

@@ -67,6 +67,7 @@ class RoundTrip(CliTest):
     def test_double_precision_rounds_to_fp8_where_the_plan_does(self):
         _, ran = self.checked("tiny-gpt", "--kernel-set", "cpu.f32.fp8")
         self.assertEqual(ran["kernel_set"], "cpu.f64.fp8")
+        self.good("run", "plan.json", "--steps", "4", "--check")  # in single precision it agrees, too
 
     def test_what_experts_drop_and_their_auxiliary_loss_are_checked(self):
         rows, ran = self.checked(

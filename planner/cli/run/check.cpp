@@ -40,6 +40,10 @@ Tolerance tolerance_of(const KernelSet& set) {
   // both come together in gradients: where ranks have parts of an operand they have other scales,
   // and one in bf16 that is off by its last bit may fall to the next number.
   if (set.layer_products == LayerProducts::kFp8) return {0x1p-5, 0x1p-3, 0x1p-3, 0.5};
+  // [derived] One that is off by its last bit in fp32 falls to the next number seldom: of plans of
+  // tiny models the greatest ratios in ten steps are 1.8e-5 of losses and 0.017 of parameters.
+  if (set.layer_products == LayerProducts::kRoundedToFp8 && set.compute == DType::kF32)
+    return {1e-4, 1e-3, 1e-3, 0.1};
   switch (set.compute) {
     case DType::kF64:
       return {1e-10, 1e-10, 1e-10, 1e-10};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 
 #include "exec/checkpoint/folder.h"
 #include "exec/data_source.h"
@@ -56,9 +57,22 @@ exec::RunOptions run_options(const RunCommand& command) {
   return options;
 }
 
+// Checkpoints of two runs in one folder would take each other's place.
+void check_unused(const RunCommand& command) {
+  const bool goes_on = command.resume || command.resume_from.starts_with(command.save);
+  if (goes_on || !std::filesystem::exists(command.save)) return;
+  const std::vector<std::int64_t> steps = exec::checkpoint_steps(command.save);
+  if (steps.empty()) return;
+  throw_bad_input(
+      fmt::format("{}: has checkpoints of a run, up to step {}: expected --resume, which goes on "
+                  "from there, or another folder",
+                  command.save, steps.back()));
+}
+
 // What the training alone does, not the runs that it is checked against.
 void keep_states(const RunCommand& command, const PlannedJob& planned, exec::RunOptions& options) {
-  options.resume.path = command.resume ? command.save : command.resume_from;
+  options.resume = {.path = command.resume ? command.save : command.resume_from,
+                    .expected = !command.resume};
   options.resumed = [&](const exec::ResumePoint& point) {
     const bool tells = !options.rendezvous || options.rendezvous->rank() == 0;
     if (point.path.empty() || !tells) return;
@@ -72,6 +86,7 @@ void keep_states(const RunCommand& command, const PlannedJob& planned, exec::Run
                            point.seed));
   };
   if (command.save.empty()) return;
+  check_unused(command);
   options.save = {.folder = command.save,
                   .every = command.save_every,
                   .keep = command.keep,
@@ -229,7 +244,8 @@ void check_timelines(const RunCommand& command) {
     if (path.empty()) continue;
     if (command.steps > kMostSteps) {
       throw_bad_input(
-          fmt::format("a timeline can have up to {} steps, not {}", kMostSteps, command.steps));
+          fmt::format("--trace and --timeline keep all operations of up to {} --steps, not of {}",
+                      kMostSteps, command.steps));
     }
   }
 }
@@ -331,7 +347,7 @@ ExitCode conclude(const RunReport& report) {
         is_kept ? fmt::format("kept in {}, --resume goes on",
                               exec::path_in(report.saves->folder,
                                             exec::checkpoint_name(report.saves->saved.back().step)))
-                : "no files written"));
+                : "no checkpoint was written"));
     return ExitCode::kInterrupted;
   }
   if (report.saves && report.saves->last_failed) {
@@ -400,7 +416,8 @@ ExitCode execute(const RunCommand& command) {
   if (command.check) reference = build_job(reference_plan(planned.plan), planned.model);
   exec::RunOptions options = run_options(command);
   options.device = open_device(planned.plan, local_rank());
-  options.rendezvous = meet_processes(command, planned);
+  options.rendezvous =
+      meet_processes(command, planned, {data, validation.data.get(), options.train});
   RunReport report = train_together(command, planned, reference ? &*reference : nullptr, data,
                                     validation, options);
   if (!has_losses(planned.job, options)) return conclude(report);

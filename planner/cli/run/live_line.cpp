@@ -80,8 +80,19 @@ StepFile::StepFile(const std::string& path, const Job& job, std::optional<StepLi
       copied_(copied_per_step(job)),
       limit_(std::move(limit)) {
   if (path.empty()) return;
-  out_.open(path, std::ios::app);
-  check();
+  out_.open(path, std::ios::in | std::ios::out | std::ios::app);
+  if (!out_)
+    throw Error(ExitCode::kDevice, fmt::format("{}: cannot be written: {}", path, strerror(errno)));
+  end_cut_line();
+}
+
+void StepFile::end_cut_line() {
+  out_.seekg(0, std::ios::end);
+  if (out_.tellg() > 0) {
+    out_.seekg(-1, std::ios::end);
+    if (out_.get() != '\n') out_ << '\n';
+  }
+  out_.clear();
 }
 
 void StepFile::add(std::int64_t step, const exec::StepResult& done) {
@@ -113,11 +124,10 @@ void StepFile::write(const std::string& line) {
   if (path_.empty()) return;
   out_ << line;
   out_.flush();
-  check();
-}
-
-void StepFile::check() const {
-  if (!out_) throw Error(ExitCode::kDevice, fmt::format("{}: cannot be written", path_));
+  if (out_) return;
+  complain(fmt::format("{}: cannot be written: {}; training goes on without it", path_,
+                       strerror(errno)));
+  path_.clear();
 }
 
 }  // namespace zplan

@@ -69,20 +69,21 @@ class LiveLine {
 // Lines are appended: a training that goes on has one file.
 class StepFile {
  public:
-  // Of no path nothing is written. Throws Error(kDevice), as add() does.
+  // Of no path nothing is written. Throws Error(kDevice); what add() cannot write is told of in a
+  // line, once, and training goes on.
   StepFile(const std::string& path, const Job& job, std::optional<StepLimit> limit);
   void add(std::int64_t step, const exec::StepResult& done);
   void add(const exec::ValidationResult& result);
 
  private:
   void write(const std::string& line);
-  void check() const;
+  void end_cut_line();  // of a run that was killed
 
   std::string path_;
   std::int64_t tokens_;
   std::vector<CopiedBytes> copied_;
   std::optional<StepLimit> limit_;
-  std::ofstream out_;
+  std::fstream out_;
 };
 
 }  // namespace zplan

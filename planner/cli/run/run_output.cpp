@@ -85,10 +85,11 @@ Sheet saves_sheet(const exec::SaveReport& saves) {
   const exec::SavedCheckpoint& last = saves.saved.back();
   const double rate =
       last.writing.value > 0 ? static_cast<double>(last.bytes.value) / last.writing.value : 0;
-  out.say("Kept: {} in {folder}, the last of {} in {} ({}); training stood still for {stall_s}",
-          {count_of(count, "checkpoint"), Value(last.bytes).words, Value(last.writing).words,
-           Value(BytesPerSecond{rate}).words},
-          2);
+  out.say(
+      "Kept: wrote {} to {folder}, the last of {} in {} ({}); training stood still for {stall_s}",
+      {count_of(count, "checkpoint"), Value(last.bytes).words, Value(last.writing).words,
+       Value(BytesPerSecond{rate}).words},
+      2);
   return out;
 }
 

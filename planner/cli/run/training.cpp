@@ -37,7 +37,7 @@ ReadPlan runnable_plan(const RunCommand& command) {
   if (plan.dropout && set.runs_on == RunsOn::kCuda)
     refuse("has dropout for planning only; cpu.f64.unfused, say, draws its masks");
   if (set.runs_on == RunsOn::kCpu && command.backend == BackendChoice::kCuda)
-    refuse("does not run on a GPU; pin --kernel-set cuda.sm90.bf16, say");
+    refuse("does not run on a GPU; plan for one, with --cluster dgx-h100x1, say");
   const bool on_cuda = set.runs_on == RunsOn::kCuda;
   if (on_cuda && command.backend == BackendChoice::kCpu) {
     refuse(
