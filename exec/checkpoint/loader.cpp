@@ -27,15 +27,22 @@ bool has_same_tensors(const SavedPiece& a, const SavedPiece& b) {
       [](const Tensor& x, const Tensor& y) { return x.name == y.name && x.offset == y.offset; });
 }
 
-// Buffers that a step takes over, other than what is kept of the loss scale.
-bool carries_more(const Job& job) {
+// Of a buffer that a step takes over: whether another plan has it, as of the loss scale.
+bool is_kept(const std::string& buffer) {
   constexpr std::string_view kKept[] = {"clip", "clip.host", "loss_scale"};
+  return std::find(std::begin(kKept), std::end(kKept), buffer) != std::end(kKept);
+}
+
+bool carries_more(const Job& job) {
   for (const RankClass& c : job.classes)
-    for (const BufferId id : carried_buffers(c)) {
-      const std::string& name = c.program.buffers[id].name;
-      if (std::find(std::begin(kKept), std::end(kKept), name) == std::end(kKept)) return true;
-    }
+    for (const BufferId id : carried_buffers(c))
+      if (!is_kept(c.program.buffers[id].name)) return true;
   return false;
+}
+
+bool carries_more(const SavedFile& file) {
+  const std::vector<SavedCarried>& all = file.index().carried;
+  return std::any_of(all.begin(), all.end(), [](auto& each) { return !is_kept(each.buffer); });
 }
 
 // Newest first. Of processes all take the list of rank 0.
@@ -134,10 +141,12 @@ std::vector<std::string> Checkpoint::load(const Job& job, std::vector<RankMemory
         fmt::format("the moments of {} tensors begin at zero: the optimizer is another "
                     "one",
                     filler.without_moments()));
-  if (!is_of(job) && carries_more(job))
+  const bool had_more =
+      std::any_of(files_.begin(), files_.end(), [](auto& file) { return carries_more(file); });
+  if (!is_of(job) && (had_more || carries_more(job)))
     lost.push_back(
-        "what a step hands to the next one, such as gradients of a delayed update, "
-        "begins at zero");
+        "what a step hands to the next one, such as gradients of a delayed update or moments of "
+        "Adafactor, is of one plan alone: it begins at zero");
   return lost;
 }
 

@@ -14,19 +14,18 @@
 #include <system_error>
 
 #include "planner/core/error.h"
+#include "planner/core/quantity.h"
 #include "planner/program/job/program.h"
 
 namespace zplan::exec {
 namespace {
 
-double gib(double bytes) { return bytes / (1024.0 * 1024.0 * 1024.0); }
-
 // Free for users without privileges, as text; empty when the system does not say.
 std::string free_space(const std::string& directory) {
   struct statvfs info {};
   if (statvfs(directory.c_str(), &info) != 0) return "";
-  const double bytes = static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize);
-  return fmt::format(" ({:.2f} GiB are free)", gib(bytes));
+  const auto bytes = static_cast<std::int64_t>(info.f_bavail * info.f_frsize);
+  return fmt::format(" ({} are free)", format_bytes(Bytes{bytes}));
 }
 
 bool is_ours(const std::string& file_name) {
@@ -49,9 +48,9 @@ bool remove_if_abandoned(const std::string& path) {
 SlabFile::SlabFile(const StorageOptions& options, std::int32_t rank, Bytes size)
     : OpenFile(round_up(size, kIoAlignment)) {
   if (options.directory.empty()) {
-    throw_bad_input(fmt::format(
-        "the job keeps {:.2f} GiB of rank {} on NVMe: expected a directory for its files",
-        gib(static_cast<double>(size.value)), rank));
+    throw_bad_input(
+        fmt::format("the job keeps {} of rank {} on NVMe: expected a directory for its files",
+                    format_bytes(size), rank));
   }
   if (options.checks) sums_ = std::make_unique<BlockSums>(size_);
   create(options.directory, rank);
@@ -108,7 +107,7 @@ void SlabFile::reserve(const IoFault& fault) {
   // A file system that cannot reserve: the blocks come with the first writes.
   if (error == EOPNOTSUPP) error = ftruncate(descriptor_, size_.value) == 0 ? 0 : errno;
   if (error == 0) return;
-  fail(fmt::format("cannot reserve {:.2f} GiB{}", gib(static_cast<double>(size_.value)),
+  fail(fmt::format("cannot reserve {}{}", format_bytes(size_),
                    free_space(std::filesystem::path(path_).parent_path().string())),
        error);
 }

@@ -87,6 +87,17 @@ std::string quoted_list(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(shown, ", "));
 }
 
+void check_utf8(const JsonDocument& document) {
+  for (std::size_t i = 0; i < document.text.size();) {
+    const std::size_t length = utf8_length(document.text, i);
+    if (length == 0)
+      document.fail(i, "",
+                    fmt::format("expected UTF-8 text, got byte 0x{:02x}",
+                                static_cast<unsigned char>(document.text[i])));
+    i += length;
+  }
+}
+
 std::string pointer_of(const JsonDocument& document, const JsonValue* target) {
   std::string result;
   find_pointer(document.root, target, result);

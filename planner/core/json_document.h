@@ -64,6 +64,9 @@ struct JsonDocument {
   void fail_with(std::vector<JsonFault> found) const;  // returns where there are none
 };
 
+// Throws Error(kBadInput) at the first byte of its text that is none of UTF-8.
+void check_utf8(const JsonDocument& document);
+
 // Pointer of `target` in the document, by address.
 std::string pointer_of(const JsonDocument& document, const JsonValue* target);
 

@@ -66,7 +66,7 @@ class Parser {
   explicit Parser(JsonDocument& document) : document_(document), text_(document.text) {}
 
   void run() {
-    check_utf8();
+    check_utf8(document_);
     document_.root = value();
     skip_space();
     if (at_ < text_.size()) fail_here("end of file");
@@ -92,17 +92,6 @@ class Parser {
     if (byte < 0x20 || byte == 0x7f) return fmt::format("byte 0x{:02x}", byte);
     if (character == "\xef\xbb\xbf") return "a byte order mark";
     return fmt::format("'{}'", character);
-  }
-
-  void check_utf8() const {
-    for (std::size_t i = 0; i < text_.size();) {
-      const std::size_t length = utf8_length(text_, i);
-      if (length == 0) {
-        fail(i, fmt::format("expected UTF-8 text, got byte 0x{:02x}",
-                            static_cast<unsigned char>(text_[i])));
-      }
-      i += length;
-    }
   }
 
   void skip_space() {

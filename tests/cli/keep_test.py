@@ -126,6 +126,14 @@ class Keeping(KeepTest):
         self.one_line(result.stderr, "the plan has changed since kept/step-000002 was saved")
         self.assertIn("Goes on after step 2", result.stdout)
 
+    def test_a_gradient_that_another_plan_does_not_wait_for_is_told_of(self):
+        late = self.tiny_plan("--dp", "2", "--optimizer", "cpu", "--delayed-update", name="late")
+        self.good("run", late, "--steps", "2", "--save", KEPT)
+        for plan, is_lost in ((late, False), (self.plan, True)):
+            result = self.zplan("run", plan, "--steps", "3", "--resume-from", KEPT)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual("gradients of a delayed update" in result.stderr, is_lost)
+
     def test_damaged_ones_are_named_and_the_one_before_is_taken(self):
         self.train("--save", KEPT, "--every", "2", steps=4)
         name = os.path.join(KEPT, "step-000004", "rank-00001.bin")

@@ -51,9 +51,9 @@ std::string short_words(const std::vector<Cited>& all, const Answer& answer) {
   };
   Sheet out;
   out.entry("Sources",
-            "{}; of {}'s figures {} measured, {} fitted, {} from datasheets, {} assumed "
+            "{}of {}'s figures {} measured, {} fitted, {} from datasheets, {} assumed "
             "(--sources)",
-            {fmt::format("{}", fmt::join(keys, ", ")), answer.cluster.name,
+            {keys.empty() ? "" : fmt::format("{}; ", fmt::join(keys, ", ")), answer.cluster.name,
              std::to_string(of_kind("measured")), std::to_string(of_kind("fitted")),
              std::to_string(of_kind("datasheet")), std::to_string(of_kind("assumed"))});
   return out.text();

@@ -150,7 +150,7 @@ CommandLine parse_command_line(std::string text, std::string name) {
   auto document = std::make_shared<JsonDocument>();
   document->name = std::move(name);
   document->text = std::move(text);
-  check_config_size(*document);
+  check_config_text(*document);
   ScriptFiles files(*document);
   const ShellScript script = read_shell(one_command(document->text), files.sources());
   Words most;

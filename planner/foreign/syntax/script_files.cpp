@@ -92,6 +92,7 @@ std::optional<SourcedText> ScriptFiles::open(const PlacedText& path) {
   auto read = std::make_shared<JsonDocument>();
   read->name = file.string();
   read->text = read_text_file(read->name);
+  check_utf8(*read);
   open_.push_back(whole_path(file));
   read_.push_back(read);
   return SourcedText{read->text, begin};

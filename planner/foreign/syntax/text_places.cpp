@@ -8,9 +8,10 @@
 
 namespace zplan {
 
-void check_config_size(const JsonDocument& document) {
+void check_config_text(const JsonDocument& document) {
   if (document.text.size() > kMostConfigBytes)
     document.fail(0, "", fmt::format("expected at most {} MiB", kMostConfigBytes >> 20));
+  check_utf8(document);
 }
 
 TextPlaces::TextPlaces(std::string_view text) : text_(text), lines_{0} {

@@ -11,8 +11,8 @@ namespace zplan {
 
 // [assumed] beyond any configuration that a person or a framework writes.
 inline constexpr std::size_t kMostConfigBytes = std::size_t{16} << 20;
-// Throws Error when the text is larger.
-void check_config_size(const JsonDocument& document);
+// Throws Error when the text is larger, or not UTF-8.
+void check_config_text(const JsonDocument& document);
 
 class TextPlaces {
  public:

@@ -73,7 +73,7 @@ JsonNode parse_toml(std::string text, std::string name) {
   auto document = std::make_shared<JsonDocument>();
   document->name = std::move(name);
   document->text = std::move(text);
-  check_config_size(*document);
+  check_config_text(*document);
   const TomlConverter converter(document->text);
   try {
     document->root = converter.value(toml::parse(document->text));

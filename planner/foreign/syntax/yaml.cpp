@@ -185,7 +185,7 @@ JsonNode parse_yaml(std::string text, std::string name, std::vector<RepeatedKey>
   auto document = std::make_shared<JsonDocument>();
   document->name = std::move(name);
   document->text = std::move(text);
-  check_config_size(*document);
+  check_config_text(*document);
   YamlConverter converter(*document, repeated);
   try {
     const std::vector<YAML::Mark> starts = document_starts(document->text);

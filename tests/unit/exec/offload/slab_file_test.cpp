@@ -11,6 +11,7 @@
 #include <fstream>
 #include <memory>
 
+#include "planner/core/quantity.h"
 #include "tests/unit/exec/offload/storage_folder.h"
 
 namespace zplan::exec {
@@ -71,8 +72,8 @@ TEST_F(SlabFiles, SayThatTheDiskIsFullAndLeaveNothingBehind) {
     return request.kind == IoKind::kReserve ? std::optional<std::int64_t>(-ENOSPC) : std::nullopt;
   };
   const std::string what = device_error([&] { const SlabFile file(options(full), 0, kSize); });
-  EXPECT_THAT(what, HasSubstr("rank0.slab: cannot reserve 0.00 GiB ("));
-  EXPECT_THAT(what, HasSubstr("GiB are free): No space left on device"));
+  EXPECT_THAT(what, HasSubstr("rank0.slab: cannot reserve " + format_bytes(kSize) + " ("));
+  EXPECT_THAT(what, HasSubstr("B are free): No space left on device"));
   EXPECT_THAT(files(), IsEmpty());
 }
 
