@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "planner/core/json_document.h"
+#include "planner/core/text.h"
 #include "planner/foreign/syntax/text_places.h"
 
 namespace zplan {
@@ -79,7 +80,7 @@ JsonNode parse_toml(std::string text, std::string name) {
     document->root = converter.value(toml::parse(document->text));
   } catch (const toml::parse_error& error) {
     document->fail(converter.offset(error.source().begin), "",
-                   fmt::format("expected TOML: {}", error.description()));
+                   fmt::format("expected TOML: {}", visible(error.description())));
   }
   return {document, &document->root};
 }

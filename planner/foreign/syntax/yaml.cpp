@@ -193,7 +193,8 @@ JsonNode parse_yaml(std::string text, std::string name, std::vector<RepeatedKey>
       document->fail(converter.offset(starts[1]), "", "expected one document, got another");
     if (!starts.empty()) document->root = converter.value(YAML::Load(document->text), 1);
   } catch (const YAML::Exception& error) {
-    document->fail(converter.offset(error.mark), "", fmt::format("expected YAML: {}", error.msg));
+    document->fail(converter.offset(error.mark), "",
+                   fmt::format("expected YAML: {}", visible(error.msg)));
   }
   return {document, &document->root};
 }
