@@ -94,6 +94,7 @@ void RendezvousHub::enter(int from, std::int64_t step, bool interrupted) {
 }
 
 void RendezvousHub::finish(int from) {
+  if (is_lost_) return;  // all have been told
   finished_[static_cast<std::size_t>(from)] = true;
   if (all(finished_)) send_to_all({MessageKind::kFinish, 0, ""});
 }

@@ -46,6 +46,13 @@ Words come_apart(const Words& command) {
   return out;
 }
 
+// Python reads "008" as 8.
+std::string_view without_zeros(std::string_view number) {
+  while (number.size() > 1 && number[0] == '0' && number[1] >= '0' && number[1] <= '9')
+    number.remove_prefix(1);
+  return number;
+}
+
 JsonValue value_of(const PlacedText& word, std::size_t begin) {
   JsonValue out(0, JsonKind::kString);
   out.text = word.text.substr(begin);
@@ -55,7 +62,11 @@ JsonValue value_of(const PlacedText& word, std::size_t begin) {
   const auto [stop, error] = std::from_chars(out.text.data(), end, number);
   const bool is_number = error == std::errc{} && stop == end &&
                          out.text.find_first_not_of("0123456789+-.eE") == std::string::npos;
-  if (is_number) out.kind = JsonKind::kNumber;
+  if (!is_number) return out;
+  if (std::string as_json = json_number(without_zeros(out.text)); !as_json.empty()) {
+    out.kind = JsonKind::kNumber;
+    out.text = std::move(as_json);
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace zplan {
 inline constexpr std::size_t kMostConfigBytes = std::size_t{16} << 20;
 // Throws Error when the text is larger, or not UTF-8.
 void check_config_text(const JsonDocument& document);
+// A number as JSON writes it, of one as YAML 1.1 does: "+1_000", ".5", "5.". Nothing: it is none.
+std::string json_number(std::string_view word);
 
 class TextPlaces {
  public:

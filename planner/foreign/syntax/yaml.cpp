@@ -26,39 +26,6 @@ bool is_one_of(std::string_view word, const std::string_view (&words)[kCount]) {
   return std::ranges::find(words, word) != std::end(words);
 }
 
-// A number as JSON writes it, of one as YAML 1.1 does: "+1_000", ".5", "5.". Nothing: it is none.
-std::string json_number(std::string_view word) {
-  std::string out;
-  std::size_t i = 0;
-  if (i < word.size() && (word[i] == '+' || word[i] == '-')) out += word[i++] == '-' ? "-" : "";
-  const auto digits = [&] {
-    const std::size_t before = out.size();
-    for (; i < word.size() &&
-           (std::isdigit(static_cast<unsigned char>(word[i])) != 0 || word[i] == '_');
-         ++i)
-      if (word[i] != '_') out += word[i];
-    return out.size() - before;
-  };
-  const std::size_t at = out.size();
-  const std::size_t whole = digits();
-  if (whole > 1 && out[at] == '0') return "";  // octal
-  if (whole == 0) out += '0';
-  std::size_t rest = 0;
-  if (i < word.size() && word[i] == '.') {
-    ++i;
-    out += '.';
-    rest = digits();
-    if (rest == 0) out += '0';
-  }
-  if (whole + rest == 0) return "";
-  if (i < word.size() && (word[i] == 'e' || word[i] == 'E')) {
-    out += word[i++];
-    if (i < word.size() && (word[i] == '+' || word[i] == '-')) out += word[i++];
-    if (digits() == 0) return "";
-  }
-  return i == word.size() ? out : "";
-}
-
 // Where documents begin. YAML::LoadAll begins them without end behind a stray "," or "]", and so
 // nothing is loaded before it is known that there is one.
 class DocumentStarts : public YAML::EventHandler {
