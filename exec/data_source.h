@@ -1,8 +1,8 @@
 // Training data: tokens one after the other. A file of llm.c [Karpathy24] says so with its first
 // number (256 int32 of a header: kind, version, tokens; then these in 16 bits, or in 32 those of
 // Llama 3); of any other file each byte is a token, but for one that is named .bin, which is
-// refused. Files are mapped, not read: they may be larger
-// than memory, and must not become shorter while a run lasts.
+// refused. Files are mapped, not read: they may be larger than memory, and must not become shorter
+// while a run lasts.
 //
 // Which tokens sample n consists of depends on the seed and n alone: it starts at data_draw(seed,
 // n) mod (tokens - sequence) and holds sequence + 1 tokens, so targets are the inputs shifted by

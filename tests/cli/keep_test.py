@@ -87,7 +87,12 @@ class Keeping(KeepTest):
         self.train("--save", KEPT, steps=2)
         self.bad(BAD_INPUT, "run", self.plan, "--save", KEPT, "--steps", "3",
                  says="kept: has checkpoints of a run, up to step 2: expected --resume")
+        self.train("--save", KEPT + "2", steps=1)  # a name that begins alike
+        self.bad(BAD_INPUT, "run", self.plan, "--save", KEPT, "--resume-from", KEPT + "2",
+                 says="kept: has checkpoints of a run, up to step 2: expected --resume")
         self.assertEqual(self.checkpoints(), ["step-000002"])
+        for start in (KEPT, KEPT + "/", KEPT + "/step-000002"):
+            self.good("run", self.plan, "--save", KEPT, "--resume-from", start, "--steps", "2")
 
     def test_a_folder_that_is_named_has_to_have_checkpoints(self):
         os.mkdir(self.path("empty"))

@@ -59,8 +59,11 @@ exec::RunOptions run_options(const RunCommand& command) {
 
 // Checkpoints of two runs in one folder would take each other's place.
 void check_unused(const RunCommand& command) {
-  const bool goes_on = command.resume || command.resume_from.starts_with(command.save);
-  if (goes_on || !std::filesystem::exists(command.save)) return;
+  const std::filesystem::path folder = exec::path_in(command.save, ""),
+                              from = exec::path_in(command.resume_from, "");
+  const bool goes_on =
+      command.resume || from == folder || from.parent_path().parent_path() / "" == folder;
+  if (goes_on || !std::filesystem::exists(folder)) return;
   const std::vector<std::int64_t> steps = exec::checkpoint_steps(command.save);
   if (steps.empty()) return;
   throw_bad_input(
