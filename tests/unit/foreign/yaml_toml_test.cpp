@@ -99,5 +99,12 @@ TEST(Toml, NamesPlaces) {
   EXPECT_TRUE(error_of([] { parse_toml("a = \n", "t.toml"); }).starts_with("t.toml:1:"));
 }
 
+TEST(Toml, LettersOutsideAsciiAreNoWhiteSpace) {
+  const JsonNode root = parse_toml("name = \"\"\"\\\n  \u00a7 1\"\"\"\n\"\u0451\" = 2\n", "t.toml");
+  EXPECT_EQ(at(root, {"name"}).string(), "\u00a7 1");
+  EXPECT_EQ(at(root, {"\u0451"}).integer(1, 9), 2);
+  EXPECT_TRUE(error_of([] { parse_toml("z\u0451~", "t.toml"); }).starts_with("t.toml:1:2: "));
+}
+
 }  // namespace
 }  // namespace zplan
