@@ -188,7 +188,7 @@ void ConfigReader::name_strangers(std::string_view owner) {
     named.push_back(pointer_segment(strangers_[i]));
   const std::size_t more = strangers_.size() - named.size();
   add(Trouble::kAssumed, strangers_.front(),
-      fmt::format("{} of {}, no key{} of {} {}: {}{}", strangers_.size(), owner,
+      fmt::format("{} of {}, no key{} of {} {}: {}{}", strangers_.size(), visible(owner),
                   strangers_.size() == 1 ? "" : "s", table_.framework(), table_.version(),
                   fmt::join(named, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
 }
