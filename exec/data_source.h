@@ -27,6 +27,7 @@ class DataSource {
   // Throws Error(kBadInput) for what is no file, and for one whose header and size differ.
   static DataSource from_file(const std::string& path);
 
+  const std::string& name() const { return name_; }
   Bytes size() const { return Bytes{static_cast<std::int64_t>(data_.size())}; }
   // Of the same tokens the same text, "5,000 tokens (0123456789abcdef)".
   std::string identity() const;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -27,6 +28,7 @@
 #include "exec/schedule/serial.h"
 #include "exec/schedule/threaded.h"
 #include "planner/core/error.h"
+#include "planner/program/instances/carried.h"
 #include "planner/program/instances/validation.h"
 #include "planner/program/job/meetings.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -234,30 +236,35 @@ Backends make_backends(const Job& job, const RunOptions& options,
 
 std::vector<Rank> make_ranks(const RunOptions& options, Backends& backends,
                              std::vector<RankMemory>& memory) {
+  std::map<const RankClass*, std::vector<bool>> changes;
   std::vector<Rank> ranks;
   for (std::size_t r = 0; r < memory.size(); ++r) {
     const std::int32_t number = memory[r].rank();
+    const RankClass& own = memory[r].rank_class();
+    if (!changes.contains(&own)) changes[&own] = state_changes(own);
     const bool has_file = memory[r].file() != nullptr;
-    ranks.push_back({.number = number,
-                     .memory = &memory[r],
-                     .index = ProgramIndex(memory[r].rank_class().program),
-                     .makes_loss = options.validation.data
-                                       ? loss_nodes(memory[r].rank_class().program)
-                                       : std::vector<bool>{},
-                     .backend = std::move(backends.all[r]),
-                     .reader = has_file ? make_io_engine(options.storage) : nullptr,
-                     .writer = has_file ? make_io_engine(options.storage) : nullptr});
+    ranks.push_back(
+        {.number = number,
+         .memory = &memory[r],
+         .index = ProgramIndex(own.program),
+         .makes_loss = options.validation.data ? loss_nodes(own.program) : std::vector<bool>{},
+         .changes_state = changes[&own],
+         .backend = std::move(backends.all[r]),
+         .reader = has_file ? make_io_engine(options.storage) : nullptr,
+         .writer = has_file ? make_io_engine(options.storage) : nullptr});
     if (options.observer && options.mode == RunMode::kThreaded && ranks.back().backend->queues())
       throw_bad_input("an observer needs the serial mode: the device runs ahead of it");
   }
   return ranks;
 }
 
-StepGate::Agreement agreement(const RunOptions& options) {
-  if (!options.rendezvous) return nullptr;
-  return [rendezvous = options.rendezvous](std::int64_t step, bool interrupted) {
-    return rendezvous->enter(step, interrupted);
-  };
+StepAgreement agreement(const RunOptions& options) {
+  Rendezvous* const rendezvous = options.rendezvous.get();
+  if (rendezvous == nullptr) return {};
+  return {.enter = [rendezvous](std::int64_t step,
+                                bool interrupted) { return rendezvous->enter(step, interrupted); },
+          .change = [rendezvous](std::int64_t step) { return rendezvous->change(step); },
+          .give_up = [rendezvous] { rendezvous->give_up(); }};
 }
 
 std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& options,
@@ -292,6 +299,7 @@ Timeline collect_mean_step(const RunState& state) {
   constexpr std::int64_t kPicosecondsPerNanosecond = 1000;
   const std::int64_t steps = std::ssize(state.log.results()) - 1;
   if (steps < 1 || state.ranks.front().backend->queues() != nullptr) return {};
+  const bool is_half_done = state.gate.gave_up() && !state.services.validates(state.gate.limit());
   Timeline timeline = empty_timeline(state);
   for (const LaneRun& lane : state.lanes) {
     auto& spans = timeline.ranks[static_cast<std::size_t>(lane.rank - state.ranks.data())].spans;
@@ -299,7 +307,10 @@ Timeline collect_mean_step(const RunState& state) {
     SimTime now{0};
     for (const std::int64_t busy : lane.busy_ns) {
       const Instance& at = *cursor;
-      const SimTime end = now + SimTime{busy * kPicosecondsPerNanosecond / steps};
+      const bool is_in_both =
+          is_half_done && cursor->lane_sequence < lane.cursor->lane_sequence % lane.nodes;
+      const std::int64_t times = steps + (is_in_both ? 1 : 0);
+      const SimTime end = now + SimTime{busy * kPicosecondsPerNanosecond / times};
       const OpId op = op_id(lane.rank->program(), lane.rank->node(at), at.env);
       spans.push_back(
           {.op = op, .step = 0, .lane = lane.lane, .ready = now, .start = now, .end = end});
@@ -314,7 +325,9 @@ Timeline collect_timeline(const RunState& state) {
   Timeline timeline = empty_timeline(state);
   for (const LaneRun& lane : state.lanes) {
     auto& spans = timeline.ranks[static_cast<std::size_t>(lane.rank - state.ranks.data())].spans;
-    spans.insert(spans.end(), lane.spans.begin(), lane.spans.end());
+    std::ranges::copy_if(lane.spans, std::back_inserter(spans), [&](const Span& span) {
+      return span.step < std::ssize(state.log.results());
+    });
   }
   for (RankTimeline& rank : timeline.ranks) sort_spans(rank);
   return timeline;
@@ -352,6 +365,14 @@ std::unique_ptr<FolderLock> lock_folder(const RunOptions& options) {
     lock = std::make_unique<FolderLock>(options.save.folder);
   if (rendezvous != nullptr) rendezvous->exchange("");
   return lock;
+}
+
+// What runs before this one have left and is not to be kept would take the room of what comes.
+void prune_old(const RunOptions& options, const ResumePoint& begin, const FolderLock* lock) {
+  const SaveOptions& save = options.save;
+  if (lock == nullptr || save.keep == 0) return;
+  if (begin.path == path_in(save.folder, checkpoint_name(begin.step)))
+    prune_checkpoints(save.folder, begin.step, save.keep);
 }
 
 // Of the process of rank 0.
@@ -493,6 +514,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   result.memory = make_memory(job, options, ranks, device);
   if (uses_nvme(job)) result.storage = prepare_storage(options.storage, result.memory);
   result.begin = begin_states(job, options, result.memory);
+  prune_old(options, result.begin, lock.get());
   const std::unique_ptr<Saver> saver =
       make_saver(job, options, result.memory, backends.known, result.begin.seed);
   TrainConfig train = options.train;
@@ -502,8 +524,9 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
       .options = &options,
       .services = RunServices({&data, options.validation.data.get()}, job.sequence, train,
                               reporting_rank(job), step_sequence(options, result.begin)),
-      .gate = StepGate(state.services.steps().size(), options.interrupted, agreement(options)),
-      .log = StepLog(state.services, options.step_done, options.validated),
+      .gate = StepGate(state.services.steps().size(), options.interruption, agreement(options)),
+      .log = StepLog(state.services, options.step_done, options.validated,
+                     [&gate = state.gate](std::int64_t step) { return gate.end(step); }),
       .queued_comm = nullptr,
       .ranks = make_ranks(options, backends, result.memory),
       .lanes = {},
@@ -522,6 +545,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   }
   if (saver) result.saves = save_end(state, result.begin, *saver);
   result.interrupted = state.gate.was_interrupted();
+  result.gave_up_step = state.gate.gave_up();
   const bool is_trained =
       std::ssize(state.log.results()) == state.services.steps().training_steps();
   if (options.exported && is_trained)

@@ -28,6 +28,7 @@
 #include "exec/kernel_choice.h"
 #include "exec/memory/slab.h"
 #include "exec/offload/storage.h"
+#include "exec/schedule/interruption.h"
 #include "exec/schedule/step_result.h"
 #include "exec/schedule/step_sequence.h"
 #include "planner/core/units.h"
@@ -78,9 +79,7 @@ struct RunOptions {
   KnownChoices choices;  // of an earlier run, to be made again
   // Once all is ready for the first step.
   std::function<void(const std::vector<KernelChoice>&)> prepared;
-  // Polled whenever a step begins, one call at a time; true ends the run after the steps already
-  // begun.
-  std::function<bool()> interrupted;
+  Interruption interruption;
   // Steps as all ranks complete them, in order, one call at a time; in threaded mode from any
   // thread. Counted from the begin of the training.
   std::function<void(std::int64_t step, const StepResult&)> step_done;
@@ -110,7 +109,8 @@ struct RunResult {
   std::vector<ValidationResult> validations;
   std::vector<KernelChoice> choices;  // of this process's ranks, each once
   bool interrupted = false;
-  bool has_losses = true;  // else another process has them
+  bool gave_up_step = false;  // the next one, which was half done
+  bool has_losses = true;     // else another process has them
   // Source "exec", of all ranks; empty unless recorded, or where another process has the losses.
   Timeline timeline;
   // One step, of the mean times of operations in all steps but the first, lane by lane without

@@ -22,11 +22,13 @@ enum class MessageKind : std::uint32_t {
   kGather,  // to rank 0: number = 2 * who gets the parts + more of the own one follows, body = the
             // own one; from it: number = more follow, body = those, or none
   kEnter,   // to rank 0: number = 2 * step + interrupted; from it: number = granted
+  kChange,  // to rank 0: number = step; from it: number = its states may be changed, it may end
+  kGiveUp,  // to rank 0: what no state was changed in; from it: number = the first of those steps
   kAbort,   // to rank 0: body = why
   kLost,    // from rank 0: number = rank, body = why
   kFinish,  // to rank 0: nothing more to do; from it: nobody has
 };
-inline constexpr std::uint32_t kMessageKinds = 10;
+inline constexpr std::uint32_t kMessageKinds = 12;
 
 // [assumed] anything larger is no message
 inline constexpr std::int64_t kMostMessageBytes = std::int64_t{1} << 30;

@@ -229,6 +229,12 @@ bool Rendezvous::enter(std::int64_t step, bool interrupted) {
   return ask({MessageKind::kEnter, 2 * step + (interrupted ? 1 : 0), ""}).number != 0;
 }
 
+bool Rendezvous::change(std::int64_t step) {
+  return ask({MessageKind::kChange, step, ""}).number != 0;
+}
+
+void Rendezvous::give_up() { post({MessageKind::kGiveUp, 0, ""}); }
+
 void Rendezvous::finish() { ask({MessageKind::kFinish, 0, ""}); }
 
 void Rendezvous::abort(const std::string& reason) noexcept {
@@ -258,6 +264,11 @@ void Rendezvous::on_lost(std::function<void(const Loss&)> callback) {
   tell_of_loss();
 }
 
+void Rendezvous::on_given_up(std::function<void(std::int64_t step)> callback) {
+  const std::lock_guard lock(callback_mutex_);
+  given_up_ = std::move(callback);
+}
+
 void Rendezvous::tell_of_loss() {
   const std::optional<Loss> known = loss();
   if (!known || !callback_) return;
@@ -269,9 +280,15 @@ void Rendezvous::take(const Message& message) {
   if (message.kind == MessageKind::kHeartbeat) return;
   if (message.kind == MessageKind::kLost)
     return lose({static_cast<int>(message.number), message.body});
+  if (message.kind == MessageKind::kGiveUp) {
+    const std::lock_guard lock(callback_mutex_);
+    if (given_up_) given_up_(message.number);
+    return;
+  }
   const bool is_answer =
       message.kind == MessageKind::kExchange || message.kind == MessageKind::kGather ||
-      message.kind == MessageKind::kEnter || message.kind == MessageKind::kFinish;
+      message.kind == MessageKind::kEnter || message.kind == MessageKind::kChange ||
+      message.kind == MessageKind::kFinish;
   if (!is_answer) return lose({0, "it sent what it must not send"});
   const std::lock_guard lock(mutex_);
   finished_ = finished_ || message.kind == MessageKind::kFinish;

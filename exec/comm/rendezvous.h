@@ -89,6 +89,10 @@ class Rendezvous {
   // Whether this process may begin the step; it asks for one after the other. An interruption of
   // any process ends the steps of all after the newest that one of them has begun.
   bool enter(std::int64_t step, bool interrupted);
+  // Whether states may be changed in the step, which this process has entered, or it may end.
+  bool change(std::int64_t step);
+  // An interruption that gives up all steps which no process has ended or changed a state in.
+  void give_up();
   // Returns when all processes have called it.
   void finish();
   // From any thread; the first call counts.
@@ -100,6 +104,9 @@ class Rendezvous {
   // Called once, by any thread, when another process is lost. An empty function ends that: it is
   // not called any more when this returns.
   void on_lost(std::function<void(const Loss&)> callback);
+  // Called with the first step that is given up, before what is asked for later is answered.
+  // An empty function ends that, likewise.
+  void on_given_up(std::function<void(std::int64_t step)> callback);
 
  private:
   class Service;
@@ -123,19 +130,25 @@ class Rendezvous {
 
   std::mutex callback_mutex_;
   std::function<void(const Loss&)> callback_;
+  std::function<void(std::int64_t)> given_up_;
 
   std::unique_ptr<Service> service_;
   std::jthread thread_;
 };
 
-// on_lost() for as long as what the callback uses lives.
+// on_lost() and on_given_up() for as long as what the callbacks use lives.
 class LossWatch {
  public:
-  LossWatch(Rendezvous& rendezvous, std::function<void(const Loss&)> callback)
+  LossWatch(Rendezvous& rendezvous, std::function<void(const Loss&)> lost,
+            std::function<void(std::int64_t step)> given_up = {})
       : rendezvous_(&rendezvous) {
-    rendezvous.on_lost(std::move(callback));
+    rendezvous.on_given_up(std::move(given_up));
+    rendezvous.on_lost(std::move(lost));
   }
-  ~LossWatch() { rendezvous_->on_lost({}); }
+  ~LossWatch() {
+    rendezvous_->on_lost({});
+    rendezvous_->on_given_up({});
+  }
   LossWatch(const LossWatch&) = delete;
   LossWatch& operator=(const LossWatch&) = delete;
 

@@ -31,6 +31,10 @@ void RendezvousHub::receive(int from, const Message& message) {
       return gather(from, message);
     case MessageKind::kEnter:
       return enter(from, message.number / 2, message.number % 2 != 0);
+    case MessageKind::kChange:
+      return send_(from, {MessageKind::kChange, steps_.change(message.number) ? 1 : 0, ""});
+    case MessageKind::kGiveUp:
+      return give_up();
     case MessageKind::kFinish:
       return finish(from);
     case MessageKind::kAbort:
@@ -71,8 +75,7 @@ bool RendezvousHub::has_all(int from, std::pair<MessageKind, int> asked, const s
 // Nobody is within a step then, so that what was begun and ended before is of a run that is over.
 void RendezvousHub::exchange(int from, const std::string& part) {
   if (!has_all(from, {MessageKind::kExchange, 0}, part)) return;
-  entered_ = 0;
-  limit_ = kNoLimit;
+  steps_ = StepDecisions();
   send_to_all({MessageKind::kExchange, 0, join(parts_)});
 }
 
@@ -85,12 +88,14 @@ void RendezvousHub::gather(int from, const Message& message) {
     send_(rank, {MessageKind::kGather, more, rank == root ? join(parts_) : ""});
 }
 
-// As step_gate.h decides for threads.
 void RendezvousHub::enter(int from, std::int64_t step, bool interrupted) {
-  if (interrupted) limit_ = std::min(limit_, entered_);
-  const bool may = step < limit_;
-  if (may) entered_ = std::max(entered_, step + 1);
-  send_(from, {MessageKind::kEnter, may ? 1 : 0, ""});
+  if (interrupted) steps_.interrupt();
+  send_(from, {MessageKind::kEnter, steps_.enter(step) ? 1 : 0, ""});
+}
+
+// Who enters them later is refused.
+void RendezvousHub::give_up() {
+  if (const auto step = steps_.give_up()) send_to_all({MessageKind::kGiveUp, *step, ""});
 }
 
 void RendezvousHub::finish(int from) {

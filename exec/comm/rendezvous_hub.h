@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "exec/comm/message.h"
+#include "exec/comm/step_decisions.h"
 
 namespace zplan::exec {
 
@@ -29,9 +29,8 @@ class RendezvousHub {
   void exchange(int from, const std::string& part);
   void gather(int from, const Message& message);
   void enter(int from, std::int64_t step, bool interrupted);
+  void give_up();
   void finish(int from);
-
-  static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
   int world_;
   Send send_;
@@ -39,8 +38,7 @@ class RendezvousHub {
   std::vector<bool> has_part_, finished_;
   std::pair<MessageKind, int> asked_{};  // by the first of them, with the root
   bool has_more_ = false;                // of the parts that are gathered, some go on
-  std::int64_t entered_ = 0;             // steps that some process has begun
-  std::int64_t limit_ = kNoLimit;
+  StepDecisions steps_;
   bool is_lost_ = false;
 };
 

@@ -56,6 +56,13 @@ bool is_skipped(const RunState& state, const Rank& rank, NodeIndex node, std::in
   return state.services.validates(run_step) && !rank.makes_loss[node];
 }
 
+bool goes_on(RunState& state, const LaneRun& lane) {
+  const Instance& at = *lane.cursor;
+  const bool changes_state =
+      lane.rank->changes_state[at.node] && !is_skipped(state, *lane.rank, at.node, at.step());
+  return state.gate.goes_on(at.step(), changes_state);
+}
+
 void execute_local(RunState& state, const Rank& rank, const Instance& at, std::int64_t run_step,
                    const BoundOperands& operands) {
   const Node& node = rank.node(at);

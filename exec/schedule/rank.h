@@ -27,6 +27,7 @@ struct Rank {
   ProgramIndex index;
   // By node (planner/program/instances/validation.h), of a run that validates.
   std::vector<bool> makes_loss;
+  std::vector<bool> changes_state;  // by node (planner/program/instances/carried.h)
   std::unique_ptr<Backend> backend;
   std::unique_ptr<IoEngine> reader, writer;  // of the lanes from and to NVMe; null: none
 
@@ -82,6 +83,10 @@ std::span<const Operand> touched(const Rank& rank, const Node& node, const Bound
 
 // Whether the step passes the node over: it validates, and has no use for it.
 bool is_skipped(const RunState& state, const Rank& rank, NodeIndex node, std::int64_t run_step);
+
+// Whether the operation that the lane stands on, and that waits for nothing but its partners, is
+// still done (step_gate.h).
+bool goes_on(RunState& state, const LaneRun& lane);
 
 // Runs a kernel, a copy or a mark of a step of the run, but not what another rank does alone.
 // Throws Error(kDevice) when storage fails.

@@ -71,6 +71,10 @@ class SerialRun {
   bool may_start(Place& p) {
     if (p.run == nullptr || p.finished) return false;
     const Instance& at = *p.run->cursor;
+    if (at.step() < p.entered && !state_.gate.goes_on(at.step(), false)) {
+      p.finished = true;
+      return false;
+    }
     if (at.step() == p.entered) {
       if (!cross_border(at.step())) return false;
       if (!state_.gate.enter(at.step())) {
@@ -135,6 +139,8 @@ class SerialRun {
 
   void execute(Place& leader) {
     ZPLAN_ASSERT(find_members(leader));
+    for (const Place* p : members_)
+      if (!goes_on(state_, *p->run)) return;
     operands_.clear();
     const Instance& at = *leader.run->cursor;
     is_skipped_ = is_skipped(state_, *leader.run->rank, at.node, at.step());
@@ -148,6 +154,7 @@ class SerialRun {
         [](Guard& guard, auto operands, const std::string& what) { guard.check(operands, what); });
     for (std::size_t i = 0; i < members_.size(); ++i)
       complete(state_, *members_[i]->run, operands_[i], times);
+    state_.gate.poll(times.end);
     for (Place* p : members_) {
       ++p->completed;
       p->run->cursor.advance();

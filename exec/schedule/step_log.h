@@ -24,10 +24,13 @@ class StepLog {
   using Listener = std::function<void(std::int64_t step, const StepResult&)>;
   using ValidationListener = std::function<void(const ValidationResult&)>;
 
-  StepLog(const RunServices& services, Listener listener, ValidationListener validated)
+  // `counts`: whether a step that all lanes have ended does (step_gate.h); empty: it does.
+  StepLog(const RunServices& services, Listener listener, ValidationListener validated,
+          std::function<bool(std::int64_t step)> counts = {})
       : services_(&services),
         listener_(std::move(listener)),
         validated_(std::move(validated)),
+        counts_(std::move(counts)),
         pending_(static_cast<std::size_t>(services.steps().size())) {
     results_.reserve(static_cast<std::size_t>(services.steps().training_steps()));
     validations_.reserve(static_cast<std::size_t>(services.steps().validations()));
@@ -52,7 +55,8 @@ class StepLog {
     Pending& entry = pending_[static_cast<std::size_t>(step)];
     entry.end = std::max(entry.end, end);
     // No lane ends a step before the one ahead of it, so steps complete in order.
-    if (++entry.lanes == lanes_) complete(step, std::max(entry.end, previous_));
+    if (++entry.lanes < lanes_ || (counts_ && !counts_(step))) return;
+    complete(step, std::max(entry.end, previous_));
   }
 
   const std::vector<StepResult>& results() const { return results_; }
@@ -112,6 +116,7 @@ class StepLog {
   const RunServices* services_;
   Listener listener_;
   ValidationListener validated_;
+  std::function<bool(std::int64_t step)> counts_;
   int lanes_ = 0;
   TimePoint previous_;
   std::vector<Pending> pending_;  // by step of the run

@@ -36,13 +36,16 @@ class ThreadedRun {
     start_ = std::make_unique<Barrier>(all, signal_);
     border_ = std::make_unique<StepBorder>(state.border, all, signal_);
     for (auto& [rank, launcher] : launchers_) launcher->set_border(*border_);
+    state.gate.on_vain([this] { signal_.stop(); });
   }
 
   void run() {
     {
       std::optional<LossWatch> watch;
       if (Rendezvous* rendezvous = state_.options->rendezvous.get())
-        watch.emplace(*rendezvous, [this](const Loss& loss) { tell(loss); });
+        watch.emplace(
+            *rendezvous, [this](const Loss& loss) { tell(loss); },
+            [this](std::int64_t step) { state_.gate.give_up(step); });
       std::vector<std::jthread> threads;
       try {
         for (LaneRun* lane : threads_)
@@ -57,6 +60,8 @@ class ThreadedRun {
     }
     if (loss_ && state_.queued_comm) throw lost(*loss_, *state_.queued_comm);
     if (error_) std::rethrow_exception(error_);
+    // Connections are open until nobody waits for what a step brings that is given up.
+    if (Rendezvous* rendezvous = state_.options->rendezvous.get()) rendezvous->exchange("");
   }
 
  private:
@@ -190,7 +195,7 @@ class ThreadedRun {
   void drive(LaneRun& lane) {
     for (std::int64_t step = 0; enter(step); ++step) {
       for (std::int64_t i = 0; i < lane.nodes; ++i) {
-        run_instance(lane);
+        if (!run_instance(lane)) return;
         progress(*lane.rank, lane.lane).advance();
         lane.cursor.advance();
       }
@@ -202,7 +207,8 @@ class ThreadedRun {
     return state_.gate.enter(step);
   }
 
-  void run_instance(LaneRun& lane) {
+  // False where its step is given up.
+  bool run_instance(LaneRun& lane) {
     const Rank& rank = *lane.rank;
     const Instance& at = *lane.cursor;
     const Node& node = lane.node();
@@ -210,12 +216,15 @@ class ThreadedRun {
       if (const auto needed = rank.index.resolve(edge, at.iterations))
         progress(rank, needed->lane).wait_for(needed->completed);
     }
+    if (!goes_on(state_, lane)) return false;
     const BoundOperands operands(rank, at);
     Times times;
     times.ready = std::chrono::steady_clock::now();
     times.start = execute(rank, at, operands, times.ready);
     times.end = std::chrono::steady_clock::now();
     complete(state_, lane, operands, times);
+    if (launchers_.empty()) state_.gate.poll(times.end);
+    return true;
   }
 
   // Returns when the operation started: for communication, when the last partner came.

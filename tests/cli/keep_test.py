@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 
-from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, PROGRAM, ROOT, TIMEOUT_S, CliTest, main
+from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, OK, PROGRAM, ROOT, TIMEOUT_S, CliTest, main
 
 KEPT = "kept"
 
@@ -79,9 +79,12 @@ class Keeping(KeepTest):
         self.assertRegex(text, r"(?m)^ +7  ")
 
     def test_a_folder_without_checkpoints_begins_the_training(self):
-        self.assertEqual(self.train("--save", KEPT, "--resume", steps=1)["first_step"], 1)
-        again = self.train("--save", KEPT, "--resume", steps=1)  # nothing is left to do
-        self.assertEqual((again["first_step"], again["steps"]), (2, []))
+        code, out, err = self.end_of(self.start("--save", KEPT, "--resume", "--json", steps=6))
+        self.assertEqual(code, OK, err)
+        self.assertIn("kept holds no checkpoint: training begins at its first step", err)
+        self.assertEqual(self.losses(json.loads(out)), self.losses(self.train()))
+        again = self.train("--save", KEPT, "--resume", steps=6)  # nothing is left to do
+        self.assertEqual((again["first_step"], again["steps"]), (7, []))
 
     def test_a_folder_of_another_run_is_not_saved_into(self):
         self.train("--save", KEPT, steps=2)
@@ -237,6 +240,11 @@ class Validating(KeepTest):
         ((_, loss),) = self.validations(self.train(*options, steps=0))
         self.assertAlmostEqual(loss, sum(steps) / 2, places=9)
 
+    def test_what_is_no_longer_kept_makes_room_before_the_next_checkpoint(self):
+        self.train("--save", KEPT, "--every", "1", steps=3)
+        self.train("--save", KEPT, "--resume", "--keep", "1", steps=3)
+        self.assertEqual(self.checkpoints(), ["step-000003"])
+
     def test_ctrl_c_in_the_last_validation_finds_the_training_kept(self):
         process = self.start("--save", KEPT, "--validate", "other.txt", "--validate-batches",
                              "100000", "--export", "out", steps=2)
@@ -371,6 +379,34 @@ class Ending(KeepTest):
             done = int(said[1].replace(",", ""))
             more = self.train("--resume-from", KEPT, steps=done + 1)
             self.assertEqual(more["first_step"], done + 1)
+
+    def test_a_long_step_is_given_up_and_done_anew(self):
+        self.tiny_plan("--dp", "2", "--zero", "1", "--micro-batch", "1", "--global-batch", "4096")
+        whole = self.train(steps=2)
+        process = self.start("--save", KEPT, "--log", "log.jsonl", steps=2)
+        while not self.logged("log.jsonl"):
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, INTERRUPTED, err)
+        self.assertIn("interrupted after 1 step of 2, the next one is given up; kept in "
+                      "kept/step-000001, --resume goes on", err)
+        rest = self.train("--save", KEPT, "--resume", steps=2)
+        self.assertEqual(self.losses(rest), self.losses(whole)[1:])
+
+    def test_what_is_given_up_ahead_of_the_first_step_leaves_the_checkpoint(self):
+        self.train("--save", KEPT, steps=1)
+        self.tiny_plan("--dp", "2", "--zero", "1", "--micro-batch", "1", "--global-batch", "65536")
+        process = self.start("--save", KEPT, "--resume")
+        while "training: step" not in process.stderr.readline():
+            self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, INTERRUPTED, err)
+        self.assertIn("interrupted after 1 step of 1,000,000, the next one is given up; "
+                      "kept/step-000001 is as far", err)
+        self.assertEqual(self.checkpoints(), ["step-000001"])
 
     def test_a_second_run_on_a_folder_is_refused(self):
         process = self.start("--save", KEPT)

@@ -106,6 +106,19 @@ class CommonEnd(Processes):
             self.assertEqual(steps[0].group(1), steps[1].group(1))
 
 
+    def test_a_long_step_is_given_up_by_all(self):
+        self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "2", "--micro-batch", "1",
+                       "--global-batch", "65536")
+        for interrupted in (0, 1):
+            processes = self.start(2, *ENDLESS)
+            self.wait_until_training(processes)
+            processes[interrupted].send_signal(signal.SIGTERM)
+            for code, _, err in self.ends(processes):
+                self.assertEqual(code, INTERRUPTED, err)
+                self.assertIn("interrupted after 0 steps of", self.last_line(err))
+                self.assertIn("the next one is given up", self.last_line(err))
+
+
 class Strangers(Processes):
     """Whoever connects without the job's token."""
 

@@ -126,7 +126,7 @@ TEST(QueueDeviceRun, InterruptionEndsAllRanksAfterTheSameStep) {
   options.steps = 50;
   std::atomic<int> done = 0;
   options.step_done = [&](std::int64_t, const exec::StepResult&) { ++done; };
-  options.interrupted = [&] { return done >= 2; };
+  options.interruption.between_steps = [&] { return done >= 2; };
   const auto run = train(offloaded(2), options);
   EXPECT_TRUE(run->result.interrupted);
   EXPECT_EQ(exec::replica_mismatch(run->job, run->result.memory), std::nullopt);

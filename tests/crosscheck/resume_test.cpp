@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "exec/kernels/dynamic_codes.h"
@@ -129,6 +132,41 @@ TEST_P(ResumeOfCover, GoesOnAsIfNothingHadBeen) {
   EXPECT_EQ(lines(), std::vector<std::string>{});
 }
 
+// Trains until so many operations are done, then as long as it takes to be asked whether it ends.
+std::unique_ptr<Trained> train_until(const Plan& plan, std::int64_t operations,
+                                     exec::RunOptions options) {
+  std::atomic<std::int64_t> done = 0;
+  options.interruption.within_step = [&] { return done >= operations; };
+  options.observer = [&](const exec::NodeEvent&) {
+    if (++done == operations) std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  };
+  return testing_support::train(plan, options);
+}
+
+TEST_P(ResumeOfCover, AStepThatIsGivenUpIsDoneAnew) {
+  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
+  std::int64_t operations = 0;
+  exec::RunOptions counted = testing_support::steps(kSteps);
+  std::mutex mutex;
+  counted.observer = [&](const exec::NodeEvent&) {
+    const std::lock_guard lock(mutex);
+    ++operations;
+  };
+  const auto undisturbed = testing_support::train(plan, counted);
+  int given_up = 0;
+  for (const int percent : {30, 55, 85}) {
+    exec::RunOptions options = testing_support::steps(kSteps);
+    options.save = {.folder = path(std::to_string(percent))};
+    options.resume.path = options.save.folder;
+    const auto first = train_until(plan, operations * percent / 100, options);
+    given_up += first->result.gave_up_step ? 1 : 0;
+    const auto rest = testing_support::train(plan, options);
+    EXPECT_EQ(first->result.steps.size() + rest->result.steps.size(), std::size_t{kSteps});
+    expect_same_states(*rest, *undisturbed, fmt::format("interrupted at {} %", percent));
+  }
+  RecordProperty("given_up", given_up);
+}
+
 TEST_P(ResumeOfCover, ValidatesWithTheLossOfTraining) {
   const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
   if (no_validation(testing_support::placed_job(plan)))
@@ -173,7 +211,7 @@ struct Told {
     options.validated = [this](const exec::ValidationResult& result) {
       lines.push_back(fmt::format("after step {}: {:a}", result.step, result.loss));
     };
-    options.interrupted = [this, most_polls] { return ++polls > most_polls; };
+    options.interruption.between_steps = [this, most_polls] { return ++polls > most_polls; };
   }
 };
 

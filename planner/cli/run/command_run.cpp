@@ -51,7 +51,8 @@ exec::RunOptions run_options(const RunCommand& command) {
   options.threads_per_rank = command.threads_per_rank;
   options.storage.directory = command.nvme_directory;
   options.storage.method = command.io;
-  options.interrupted = InterruptGuard::interrupted;
+  options.interruption = {.between_steps = InterruptGuard::interrupted,
+                          .within_step = InterruptGuard::interrupted};
   options.comm_deadline = std::chrono::seconds(command.comm_timeout_seconds);
   options.say = [](const std::string& line) { complain(line); };
   return options;
@@ -78,7 +79,11 @@ void keep_states(const RunCommand& command, const PlannedJob& planned, exec::Run
                     .expected = !command.resume};
   options.resumed = [&](const exec::ResumePoint& point) {
     const bool tells = !options.rendezvous || options.rendezvous->rank() == 0;
-    if (point.path.empty() || !tells) return;
+    if (!tells) return;
+    if (point.path.empty() && command.resume)
+      complain(
+          fmt::format("{} holds no checkpoint: training begins at its first step", command.save));
+    if (point.path.empty()) return;
     if (!point.same_job)
       complain(fmt::format("the plan has changed since {} was saved: its states are cut anew",
                            point.path));
@@ -271,6 +276,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
                 exec::RunOptions options) {
   const InterruptGuard guard;
   RunReport report;
+  report.data = {data.name(), data.tokens()};
   report.steps_wanted = command.steps;
   const WeightFolders folders = weight_folders(command, planned);
   options.weights = folders.begun;
@@ -314,6 +320,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   report.exported = result.exported;
   if (kept.weights && report.begin.path.empty()) report.weights = command.weights;
   report.interrupted = result.interrupted;
+  report.gave_up_step = result.gave_up_step;
   report.measured = median_step(result.steps);
   if (reference != nullptr && !report.interrupted) {
     const FinishedRun run{&planned.job, &planned.model, &result, options.rendezvous.get()};
@@ -340,17 +347,23 @@ RunReport train_together(const RunCommand& command, const PlannedJob& planned,
   }
 }
 
+// Where an interrupted training goes on.
+std::string kept_text(const RunReport& report) {
+  if (report.steps.empty() && !report.begin.path.empty())
+    return fmt::format("{} is as far", report.begin.path);
+  if (!report.saves || report.saves->saved.empty() || report.saves->last_failed)
+    return "no checkpoint was written";
+  const std::string name = exec::checkpoint_name(report.saves->saved.back().step);
+  return fmt::format("kept in {}, --resume goes on", exec::path_in(report.saves->folder, name));
+}
+
 ExitCode conclude(const RunReport& report) {
   if (report.interrupted) {
-    const bool is_kept = report.saves && !report.saves->saved.empty() && !report.saves->last_failed;
     const bool is_trained = report.last_step() >= report.steps_wanted;
     complain(fmt::format(
-        "interrupted {}after {} of {}; {}", is_trained ? "in the validation " : "",
+        "interrupted {}after {} of {}{}; {}", is_trained ? "in the validation " : "",
         count_of(report.last_step(), "step"), grouped(report.steps_wanted),
-        is_kept ? fmt::format("kept in {}, --resume goes on",
-                              exec::path_in(report.saves->folder,
-                                            exec::checkpoint_name(report.saves->saved.back().step)))
-                : "no checkpoint was written"));
+        report.gave_up_step && !is_trained ? ", the next one is given up" : "", kept_text(report)));
     return ExitCode::kInterrupted;
   }
   if (report.saves && report.saves->last_failed) {

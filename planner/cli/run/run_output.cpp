@@ -45,6 +45,18 @@ Table validations_table(const std::vector<exec::ValidationResult>& validations) 
   return table;
 }
 
+// Samples overlap: a token is drawn now and then, on average as often as this.
+Sheet data_sheet(const Batch& batch, const RunReport& report) {
+  const std::int64_t drawn = batch.global_batch * batch.sequence * std::ssize(report.steps) +
+                             report.begin.samples * batch.sequence;
+  const double times = static_cast<double>(drawn) / static_cast<double>(report.data.tokens);
+  Sheet out{{"name", report.data.name},
+            {"tokens", report.data.tokens},
+            {"times_drawn", number("{:.2g}", times)}};
+  out.say("Data: {name}, {tokens} tokens, each drawn {times_drawn} times on average", {}, 2);
+  return out;
+}
+
 Sheet storage_sheet(const exec::StorageReport& storage) {
   Sheet out{{"directory", storage.directory}, {"files", storage.files},
             {"bytes", storage.bytes},         {"io", exec::name(storage.method)},
@@ -192,6 +204,7 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
              {"kernel_set", plan.kernel_set},
              {"ranks", counted(planned.job.world(), "rank")},
              {"tokens_per_step", plan.batch.global_batch * plan.batch.sequence},
+             {"data", data_sheet(plan.batch, report)},
              {"interrupted", report.interrupted},
              {"first_step", report.begin.step + 1},
              {"steps", steps_table(planned, report)},
@@ -211,7 +224,7 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
   if (!report.begin.path.empty())
     out.say("Goes on after step {} of {}", {grouped(report.begin.step), report.begin.path}, 2);
   if (!report.weights.empty()) out.say("Begins with the weights in {weights}", {}, 2);
-  out.show({"nvme"});
+  out.show({"data", "nvme"});
   out.print("\n");
   out.show({"steps"});
   if (report.interrupted)

@@ -24,11 +24,19 @@ struct RunMemory {
   Bytes beside_slabs() const { return measured.resident - placed; }
 };
 
+// What a run trains on.
+struct RunData {
+  std::string name;
+  std::int64_t tokens = 0;
+};
+
 struct RunReport {
+  RunData data;
   std::vector<exec::StepResult> steps;
   std::int64_t steps_wanted = 0;
   std::vector<exec::ValidationResult> validations;
   bool interrupted = false;
+  bool gave_up_step = false;                   // half done
   std::optional<exec::StorageReport> storage;  // of a plan with states on NVMe
   std::vector<exec::KernelChoice> choices;     // of a device that has several kernels for one thing
   std::optional<Seconds> measured;             // median step, without the first

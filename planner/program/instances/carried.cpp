@@ -1,5 +1,7 @@
 #include "planner/program/instances/carried.h"
 
+#include <algorithm>
+
 #include "planner/program/job/tree.h"
 
 namespace zplan {
@@ -94,6 +96,21 @@ class FirstAccesses {
 
 std::vector<bool> read_before_written(const Program& program, const std::vector<bool>& among) {
   return FirstAccesses(program, among).run();
+}
+
+std::vector<bool> state_changes(const RankClass& rank_class) {
+  const Program& p = rank_class.program;
+  std::vector<bool> kept = homes(rank_class);
+  for (const BufferId id : carried_buffers(rank_class)) kept[id] = true;
+  std::vector<bool> result;
+  for (const Node& node : p.nodes) {
+    const auto views = p.operands(node);
+    result.push_back(node.kind != OpKind::kMark &&
+                     std::any_of(views.begin(), views.end(), [&](const View& v) {
+                       return writes(v.access) && kept[v.buffer];
+                     }));
+  }
+  return result;
 }
 
 std::vector<BufferId> carried_buffers(const RankClass& rank_class) {

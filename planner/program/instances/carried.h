@@ -12,6 +12,9 @@ namespace zplan {
 
 std::vector<BufferId> carried_buffers(const RankClass& rank_class);
 
+// By node: whether it changes what is there between two steps, a model state or what is carried.
+std::vector<bool> state_changes(const RankClass& rank_class);
+
 // Of the buffers named those of which a step reads a slot that it has not written anything to.
 std::vector<bool> read_before_written(const Program& program, const std::vector<bool>& among);
 

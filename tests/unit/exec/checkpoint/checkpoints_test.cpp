@@ -348,7 +348,7 @@ TEST_F(Checkpoints, OfTheSameStepTheNewOneStays) {
 TEST_F(Checkpoints, AnInterruptedRunIsKept) {
   RunOptions options = saving(100, 0);
   int asked = 0;
-  options.interrupted = [&] { return ++asked > 20; };
+  options.interruption.between_steps = [&] { return ++asked > 20; };
   const RunResult result = train(options);
   EXPECT_TRUE(result.interrupted);
   EXPECT_THAT(checkpoint_steps(path()),

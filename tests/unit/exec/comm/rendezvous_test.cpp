@@ -363,6 +363,34 @@ TEST(Rendezvous, AnInterruptionEndsAllAfterTheSameStep) {
   EXPECT_GE(steps[2], 5);
 }
 
+TEST(Rendezvous, AStepThatIsGivenUpIsToldToAllAheadOfWhatTheyAskFor) {
+  const int port = free_port();
+  std::vector<std::int64_t> told(kWorld, -1);
+  const auto errors = on_ranks(kWorld, [&](int rank) {
+    Rendezvous rendezvous(options_of(rank, kWorld, port));
+    {
+      std::atomic<std::int64_t> step = -1;
+      const LossWatch watch(
+          rendezvous, [](const Loss&) {}, [&](std::int64_t given_up) { step = given_up; });
+      rendezvous.exchange("");
+      EXPECT_TRUE(rendezvous.enter(0, false));
+      EXPECT_TRUE(rendezvous.change(0));
+      if (rank == 2) {
+        EXPECT_TRUE(rendezvous.enter(1, false));
+        rendezvous.give_up();
+        EXPECT_FALSE(rendezvous.change(1));
+      } else {
+        while (step < 0) pause(1);
+        EXPECT_FALSE(rendezvous.enter(1, false));
+      }
+      told[static_cast<std::size_t>(rank)] = step;
+    }
+    rendezvous.finish();
+  });
+  EXPECT_THAT(errors, Each(""));
+  EXPECT_THAT(told, Each(1));
+}
+
 // The messages of a hub, as (rank, message).
 struct Record {
   std::vector<std::pair<int, Message>> sent;
@@ -389,6 +417,19 @@ TEST(RendezvousHub, AnInterruptionBeforeTheFirstStepRunsNone) {
   Record record;
   EXPECT_FALSE(record.enter(1, 0, true));
   EXPECT_FALSE(record.enter(0, 0));
+}
+
+TEST(RendezvousHub, AStepThatSomebodyMayChangeIsNotGivenUp) {
+  Record record;
+  EXPECT_TRUE(record.enter(0, 0));
+  EXPECT_TRUE(record.enter(1, 0));
+  record.hub.receive(1, {MessageKind::kChange, 0, ""});
+  EXPECT_EQ(record.sent.back().second.number, 1);
+  const std::size_t sent = record.sent.size();
+  record.hub.receive(0, {MessageKind::kGiveUp, 0, ""});
+  EXPECT_EQ(record.sent.size(), sent);
+  EXPECT_TRUE(record.enter(2, 0));
+  EXPECT_FALSE(record.enter(1, 1));  // an interruption all the same
 }
 
 TEST(RendezvousHub, TellsOfTheFirstLossOnly) {

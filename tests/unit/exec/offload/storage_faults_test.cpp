@@ -148,7 +148,7 @@ TEST_F(StorageFaults, AnInterruptedRunLeavesNoFile) {
   for (RunMode mode : kModes) {
     RunOptions options = run_options(mode, 1000);
     std::atomic<int> polls = 0;
-    options.interrupted = [&] { return ++polls > 50; };
+    options.interruption.between_steps = [&] { return ++polls > 50; };
     const RunResult result = run(job_, mini_data(), options);
     EXPECT_TRUE(result.interrupted);
     EXPECT_GT(result.steps.size(), 0u);
