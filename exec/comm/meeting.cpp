@@ -14,7 +14,7 @@ namespace zplan::exec {
 namespace {
 
 constexpr Seconds kReadingTime{1};  // for the others to read why they are refused
-constexpr Seconds kSilentWait{5};   // before rank 0 says for whom it waits
+constexpr Seconds kSilentWait{5};   // before a process says for whom it waits
 
 std::vector<std::string> hello_parts(const RendezvousOptions& options) {
   std::vector<std::string> parts{std::to_string(options.at.world)};
@@ -178,7 +178,7 @@ class Host {
   std::string last_stranger_;
 };
 
-// Sets `token` to the one that opened the gate.
+// Sets `token` to the one that opened the gate. Says after a while that it waits.
 Socket call_host(const RendezvousOptions& options, TimePoint deadline, std::string& token) {
   try {
     const GateCall call{.address = options.at.address,
@@ -187,7 +187,11 @@ Socket call_host(const RendezvousOptions& options, TimePoint deadline, std::stri
                         .purpose = kPurpose,
                         .caller = {options.at.rank, 0},
                         .patience = options.token_patience};
-    return call_gate(call, deadline);
+    return call_gate(call, deadline, [&, telling = after(kSilentWait)]() mutable {
+      if (!options.on_waiting || milliseconds_until(telling, 1) > 0) return;
+      options.on_waiting(fmt::format("rank 0 at {}:{}", options.at.address, options.at.port));
+      telling = TimePoint::max();
+    });
   } catch (const Error& error) {
     throw Error(error.code(),
                 fmt::format("rank {} does not reach rank 0: {}", options.at.rank, error.what()));

@@ -38,7 +38,8 @@ struct RendezvousOptions {
   std::int64_t most_gathered = std::int64_t{256} << 20;  // [assumed] bytes of all at once
   // Called by rank 0 for each of the others that has come.
   std::function<void(int rank)> has_come{};
-  // Called by rank 0 where some have not come after a few seconds: "ranks 1, 3 of 4".
+  // Called where some have not come after a few seconds: "ranks 1, 3 of 4" by rank 0, "rank 0 at
+  // 10.0.0.1:29500" by the others.
   std::function<void(const std::string& absent)> on_waiting{};
   TokenSource token{};
   Seconds token_patience{60};  // while rank 0 does not know the token, or none can be had

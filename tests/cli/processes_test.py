@@ -119,6 +119,19 @@ class CommonEnd(Processes):
                 self.assertIn("the next one is given up", self.last_line(err))
 
 
+class Waiting(Processes):
+    def test_whoever_waits_says_for_whom(self):
+        self.tiny_plan("--dp", "2", "--tp", "1", "--pp", "1")
+        for early in (0, 1):
+            processes = self.start(2, "--steps", "1", ranks=[early])
+            port = processes[0].environment["MASTER_PORT"]
+            said = processes[0].stderr.readline()
+            awaited = f"rank 0 at 127.0.0.1:{port}" if early else "rank 1 of 2"
+            self.assertIn(f"waits for {awaited}", said)
+            processes += self.start(2, "--steps", "1", ranks=[1 - early], MASTER_PORT=port)
+            self.assertEqual([end[0] for end in self.ends(processes)], [OK] * 2)
+
+
 class Strangers(Processes):
     """Whoever connects without the job's token."""
 
