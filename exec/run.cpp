@@ -277,7 +277,7 @@ std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& opti
       if (nodes == 0) continue;
       LaneRun& run =
           lanes.emplace_back(LaneRun{&rank, lane, Cursor(rank.index, lane), nodes, {}, {}});
-      run.busy_ns.resize(static_cast<std::size_t>(nodes));
+      run.busy.resize(static_cast<std::size_t>(nodes));
       if (options.record_timeline) run.spans.reserve(static_cast<std::size_t>(nodes * steps));
     }
   }
@@ -299,18 +299,14 @@ Timeline collect_mean_step(const RunState& state) {
   constexpr std::int64_t kPicosecondsPerNanosecond = 1000;
   const std::int64_t steps = std::ssize(state.log.results()) - 1;
   if (steps < 1 || state.ranks.front().backend->queues() != nullptr) return {};
-  const bool is_half_done = state.gate.gave_up() && !state.services.validates(state.gate.limit());
   Timeline timeline = empty_timeline(state);
   for (const LaneRun& lane : state.lanes) {
     auto& spans = timeline.ranks[static_cast<std::size_t>(lane.rank - state.ranks.data())].spans;
     Cursor cursor(lane.rank->index, lane.lane);
     SimTime now{0};
-    for (const std::int64_t busy : lane.busy_ns) {
+    for (const LaneRun::Busy& busy : lane.busy) {
       const Instance& at = *cursor;
-      const bool is_in_both =
-          is_half_done && cursor->lane_sequence < lane.cursor->lane_sequence % lane.nodes;
-      const std::int64_t times = steps + (is_in_both ? 1 : 0);
-      const SimTime end = now + SimTime{busy * kPicosecondsPerNanosecond / times};
+      const SimTime end = now + SimTime{busy.ns * kPicosecondsPerNanosecond / busy.times};
       const OpId op = op_id(lane.rank->program(), lane.rank->node(at), at.env);
       spans.push_back(
           {.op = op, .step = 0, .lane = lane.lane, .ready = now, .start = now, .end = end});
@@ -545,7 +541,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   }
   if (saver) result.saves = save_end(state, result.begin, *saver);
   result.interrupted = state.gate.was_interrupted();
-  result.gave_up_step = state.gate.gave_up();
+  result.gave_up_step = state.gate.gave_up() && !state.services.validates(state.gate.limit());
   const bool is_trained =
       std::ssize(state.log.results()) == state.services.steps().training_steps();
   if (options.exported && is_trained)

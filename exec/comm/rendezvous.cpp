@@ -266,7 +266,8 @@ void Rendezvous::on_lost(std::function<void(const Loss&)> callback) {
 
 void Rendezvous::on_given_up(std::function<void(std::int64_t step)> callback) {
   const std::lock_guard lock(callback_mutex_);
-  given_up_ = std::move(callback);
+  given_up_callback_ = std::move(callback);
+  if (given_up_ && given_up_callback_) given_up_callback_(*given_up_);
 }
 
 void Rendezvous::tell_of_loss() {
@@ -282,7 +283,8 @@ void Rendezvous::take(const Message& message) {
     return lose({static_cast<int>(message.number), message.body});
   if (message.kind == MessageKind::kGiveUp) {
     const std::lock_guard lock(callback_mutex_);
-    if (given_up_) given_up_(message.number);
+    given_up_ = message.number;
+    if (given_up_callback_) given_up_callback_(*given_up_);
     return;
   }
   const bool is_answer =
@@ -290,6 +292,10 @@ void Rendezvous::take(const Message& message) {
       message.kind == MessageKind::kEnter || message.kind == MessageKind::kChange ||
       message.kind == MessageKind::kFinish;
   if (!is_answer) return lose({0, "it sent what it must not send"});
+  if (message.kind == MessageKind::kExchange) {
+    const std::lock_guard lock(callback_mutex_);
+    given_up_.reset();
+  }
   const std::lock_guard lock(mutex_);
   finished_ = finished_ || message.kind == MessageKind::kFinish;
   answer_ = message;
@@ -301,10 +307,13 @@ void Rendezvous::lose(const Loss& loss) {
     const std::lock_guard lock(mutex_);
     if (finished_ || loss_ || aborted_) return;
     loss_ = loss;
-    changed_.notify_all();
   }
-  const std::lock_guard lock(callback_mutex_);
-  tell_of_loss();
+  {
+    const std::lock_guard lock(callback_mutex_);
+    tell_of_loss();  // it knows more than those who ask
+  }
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
 }
 
 }  // namespace zplan::exec

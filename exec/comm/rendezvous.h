@@ -105,7 +105,8 @@ class Rendezvous {
   // Called once, by any thread, when another process is lost. An empty function ends that: it is
   // not called any more when this returns.
   void on_lost(std::function<void(const Loss&)> callback);
-  // Called with the first step that is given up, before what is asked for later is answered.
+  // Called with the first step that is given up, before what is asked for later is answered; at
+  // once where that is known.
   // An empty function ends that, likewise.
   void on_given_up(std::function<void(std::int64_t step)> callback);
 
@@ -131,7 +132,8 @@ class Rendezvous {
 
   std::mutex callback_mutex_;
   std::function<void(const Loss&)> callback_;
-  std::function<void(std::int64_t)> given_up_;
+  std::function<void(std::int64_t)> given_up_callback_;
+  std::optional<std::int64_t> given_up_;  // until an exchange
 
   std::unique_ptr<Service> service_;
   std::jthread thread_;

@@ -5,12 +5,13 @@
 
 namespace zplan::exec {
 
-// Either may be empty; asked one call at a time. True, once, ends the run.
+// Either may be empty, and each is asked one call at a time. True, once, ends the run.
 struct Interruption {
-  // Asked whenever a step begins: after the steps already begun.
+  // Asked as the first lane begins a step: after the steps already begun.
   std::function<bool()> between_steps{};
-  // Asked a few times a second where all lanes are threads: ahead of the first step in which
-  // nothing has changed a state. What was done of it is given up.
+  // Asked between operations, at most 20 times a second, unless a device with queues runs ahead of
+  // the threads: ends the run ahead of the first step in which nothing has changed a state. What
+  // was done of it is given up.
   std::function<bool()> within_step{};
 };
 

@@ -112,8 +112,11 @@ void observe(RunState& state, LaneRun& lane, const BoundOperands& operands, cons
   const std::int64_t step = state.services.steps()[at.step()].trained;
   const std::chrono::nanoseconds busy = times.end - times.start;
   lane.step_ns += busy.count();
-  if (step > 0)
-    lane.busy_ns[static_cast<std::size_t>(at.lane_sequence % lane.nodes)] += busy.count();
+  if (step > 0) {
+    LaneRun::Busy& all = lane.busy[static_cast<std::size_t>(at.lane_sequence % lane.nodes)];
+    all.ns += busy.count();
+    ++all.times;
+  }
   if (state.options->record_timeline) {
     const OpId op = op_id(lane.rank->program(), lane.node(), at.env);
     record_span(state, lane, op, step, times);

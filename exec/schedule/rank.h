@@ -42,9 +42,12 @@ struct LaneRun {
   Cursor cursor;
   std::int64_t nodes = 0;   // per step
   std::vector<Span> spans;  // reserved for the whole run
-  // By place in the step: what the operation took in all steps but the first, in ns. Kept in every
-  // run: an addition beside the two looks at the clock that each operation has anyway.
-  std::vector<std::int64_t> busy_ns;
+  // By place in the step: what the operation took in all steps but the first. Kept in every run:
+  // two additions beside the two looks at the clock that each operation has anyway.
+  struct Busy {
+    std::int64_t ns = 0, times = 0;
+  };
+  std::vector<Busy> busy;
   std::int64_t step_ns = 0;  // what all operations of the step under way have taken
 
   bool ends_step() const { return cursor->lane_sequence % nodes == nodes - 1; }

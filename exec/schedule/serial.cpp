@@ -71,7 +71,8 @@ class SerialRun {
   bool may_start(Place& p) {
     if (p.run == nullptr || p.finished) return false;
     const Instance& at = *p.run->cursor;
-    if (at.step() < p.entered && !state_.gate.goes_on(at.step(), false)) {
+    const std::int64_t begun = at.step() < p.entered ? at.step() : at.step() - 1;  // or just ended
+    if (begun >= 0 && !state_.gate.goes_on(begun, false)) {
       p.finished = true;
       return false;
     }

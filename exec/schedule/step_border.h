@@ -31,7 +31,9 @@ class StepBorder {
     if (!at(step)) return;
     auto lock = monitor_.lock();
     if (++arrived_ < lanes_) return monitor_.wait(lock, [&] { return crossed_ >= step; });
+    lock.unlock();  // whoever stops the others does not wait for it
     action_->act(step);
+    lock.lock();
     arrived_ = 0;
     crossed_ = step;
     monitor_.notify_all();

@@ -57,11 +57,11 @@ class StepGate {
   // Whether a lane may begin this step.
   bool enter(std::int64_t step) {
     const std::lock_guard lock(mutex_);
-    const bool interrupted =
-        !was_interrupted() && interruption_.between_steps && interruption_.between_steps();
-    const bool is_new = step >= entered_ && step < limit();
-    entered_ = std::max(entered_, step + 1);
-    if (is_new && !agreement_.enter(step, interrupted)) limit_ = step;
+    if (step >= limit()) return false;
+    if (step < entered_) return true;
+    const bool interrupted = interruption_.between_steps && interruption_.between_steps();
+    entered_ = step + 1;
+    if (!agreement_.enter(step, interrupted)) limit_ = step;
     return step < limit();
   }
 
@@ -105,8 +105,8 @@ class StepGate {
   // Steps that are run by all lanes. Final once a lane was refused.
   std::int64_t limit() const { return std::min(limit_, given_up_.load()); }
   bool was_interrupted() const { return limit() < planned_; }
-  // Whether a lane has begun a step that is given up.
-  bool gave_up() const { return given_up_ < planned_ && entered_ > given_up_; }
+  // Whether that is because the step behind them was given up.
+  bool gave_up() const { return given_up_ < planned_; }
 
  private:
   void tell_in_vain() {

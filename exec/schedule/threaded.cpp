@@ -203,6 +203,7 @@ class ThreadedRun {
   }
 
   bool enter(std::int64_t step) {
+    if (step > 0 && !state_.gate.goes_on(step - 1, false)) return false;
     border_->cross(step);
     return state_.gate.enter(step);
   }

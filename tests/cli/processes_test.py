@@ -105,7 +105,6 @@ class CommonEnd(Processes):
             self.assertTrue(all(steps), ends)
             self.assertEqual(steps[0].group(1), steps[1].group(1))
 
-
     def test_a_long_step_is_given_up_by_all(self):
         self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "2", "--micro-batch", "1",
                        "--global-batch", "65536")
