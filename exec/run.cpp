@@ -522,7 +522,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
                               reporting_rank(job), step_sequence(options, result.begin)),
       .gate = StepGate(state.services.steps().size(), options.interruption, agreement(options)),
       .log = StepLog(state.services, options.step_done, options.validated,
-                     [&gate = state.gate](std::int64_t step) { return gate.end(step); }),
+                     [&state](std::int64_t step) { return state.gate.end(step); }),
       .queued_comm = nullptr,
       .ranks = make_ranks(options, backends, result.memory),
       .lanes = {},
