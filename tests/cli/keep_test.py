@@ -78,6 +78,11 @@ class Keeping(KeepTest):
         self.assertIn("Goes on after step 6 of kept/step-000006", text)
         self.assertRegex(text, r"(?m)^ +7  ")
 
+    def test_what_is_no_longer_kept_makes_room_before_the_next_checkpoint(self):
+        self.train("--save", KEPT, "--every", "1", steps=3)
+        self.train("--save", KEPT, "--resume", "--keep", "1", steps=3)
+        self.assertEqual(self.checkpoints(), ["step-000003"])
+
     def test_a_folder_without_checkpoints_begins_the_training(self):
         code, out, err = self.end_of(self.start("--save", KEPT, "--resume", "--json", steps=6))
         self.assertEqual(code, OK, err)
@@ -239,11 +244,6 @@ class Validating(KeepTest):
         options = ("--validate", "other.txt", "--validate-batches", "2")
         ((_, loss),) = self.validations(self.train(*options, steps=0))
         self.assertAlmostEqual(loss, sum(steps) / 2, places=9)
-
-    def test_what_is_no_longer_kept_makes_room_before_the_next_checkpoint(self):
-        self.train("--save", KEPT, "--every", "1", steps=3)
-        self.train("--save", KEPT, "--resume", "--keep", "1", steps=3)
-        self.assertEqual(self.checkpoints(), ["step-000003"])
 
     def test_ctrl_c_in_the_last_validation_finds_the_training_kept(self):
         process = self.start("--save", KEPT, "--validate", "other.txt", "--validate-batches",

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -426,6 +429,26 @@ RunOptions mini_run(RunMode mode, int steps) {
   options.train.learning_rate = 1e-2;
   options.storage.directory = ::testing::TempDir();
   return options;
+}
+
+RunResult run_interrupted(const Job& job, RunOptions options,
+                          const std::function<bool(const NodeEvent&)>& at) {
+  std::atomic<bool> ends = false, asked = false;
+  options.interruption.within_step = [&] {
+    asked = asked || ends;
+    return ends.load();
+  };
+  options.observer = [&](const NodeEvent& event) {
+    if (event.step != 2 || !at(event) || ends.exchange(true)) return;
+    // A run in one thread is not asked meanwhile, but then, as it has not been for a while.
+    for (int i = 0; i < 100 && !asked; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  return run(job, mini_data(), options);
+}
+
+bool is_backward(const NodeEvent& event, std::int32_t rank) {
+  return event.rank == rank && event.program->nodes[event.node].role.phase == Phase::kBackward;
 }
 
 }  // namespace zplan::exec::testing

@@ -4,6 +4,7 @@
 // two halves on two pipeline stages.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "exec/data_source.h"
@@ -35,5 +36,11 @@ void remove_edges(Program& program, NodeIndex node);
 DataSource mini_data();
 // For jobs on NVMe, in the folder of temporary files.
 RunOptions mini_run(RunMode mode, int steps = 3);
+
+// Steps 0 and 1 are done; in step 2 the first operation for which `at` is true waits until the run
+// has been asked whether it ends.
+RunResult run_interrupted(const Job& job, RunOptions options,
+                          const std::function<bool(const NodeEvent&)>& at);
+bool is_backward(const NodeEvent& event, std::int32_t rank);
 
 }  // namespace zplan::exec::testing

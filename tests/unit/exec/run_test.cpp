@@ -4,12 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "exec/memory/state_access.h"
@@ -272,34 +269,13 @@ TEST(Run, AnInterruptionEndsAfterAWholeStepOnAllRanks) {
   }
 }
 
-// Steps 0 and 1 are done; in step 2 an operation for which `at` is true waits until the run has
-// been asked whether it ends.
-RunResult run_interrupted(const Job& job, RunMode mode,
-                          const std::function<bool(const NodeEvent&)>& at) {
-  RunOptions options = mini_run(mode, 1000);
-  std::atomic<bool> ends = false, asked = false;
-  options.interruption.within_step = [&] {
-    asked = asked || ends;
-    return ends.load();
-  };
-  options.observer = [&](const NodeEvent& event) {
-    if (event.step != 2 || !at(event) || ends.exchange(true)) return;
-    // A run in one thread is not asked meanwhile, but then, as it has not been for a while.
-    for (int i = 0; i < 100 && !asked; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  };
-  return run(job, mini_data(), options);
-}
-
 TEST(Run, AnInterruptionWithinAStepLeavesTheStatesAsTheyWereAheadOfIt) {
   const Job job = mini_job({.dp = 2, .pp = 2, .shard_optimizer = true});
   const RunResult expected = run(job, mini_data(), mini_run(RunMode::kThreaded, 2));
   for (RunMode mode : {RunMode::kThreaded, RunMode::kSerial}) {
     for (std::int32_t rank = 0; rank < 4; ++rank) {
-      const RunResult result = run_interrupted(job, mode, [&](const NodeEvent& event) {
-        const Phase phase = event.program->nodes[event.node].role.phase;
-        return event.rank == rank && phase == Phase::kBackward;
-      });
+      const auto at = [&](const NodeEvent& event) { return testing::is_backward(event, rank); };
+      const RunResult result = testing::run_interrupted(job, mini_run(mode, 1000), at);
       EXPECT_TRUE(result.interrupted);
       EXPECT_TRUE(result.gave_up_step);
       ASSERT_EQ(result.steps.size(), 2u);
@@ -315,7 +291,7 @@ TEST(Run, AStepThatHasChangedAStateIsEnded) {
     return state_changes(job.class_of(event.rank))[event.node];
   };
   for (RunMode mode : {RunMode::kThreaded, RunMode::kSerial}) {
-    const RunResult result = run_interrupted(job, mode, changes_state);
+    const RunResult result = testing::run_interrupted(job, mini_run(mode, 1000), changes_state);
     EXPECT_TRUE(result.interrupted);
     ASSERT_EQ(result.steps.size(), 3u);
     expect_equal(job, result, job, expected);

@@ -7,13 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <thread>
 #include <utility>
 
 #include "exec/checkpoint/folder.h"
@@ -360,27 +357,15 @@ TEST_F(Checkpoints, AnInterruptedRunIsKept) {
 
 // Lanes that have ended the step which is given up stand at the border behind it.
 TEST_F(Checkpoints, OfAStepThatIsGivenUpThereIsNone) {
-  constexpr int kStep = 2;
   for (const RunMode mode : {RunMode::kThreaded, RunMode::kSerial}) {
     std::filesystem::remove_all(path());
     RunOptions options = saving(100, 1);
     options.mode = mode;
-    std::atomic<bool> ends = false, asked = false;
-    options.interruption.within_step = [&] {
-      asked = asked || ends;
-      return ends.load();
-    };
-    options.observer = [&](const NodeEvent& event) {
-      const bool is_backward =
-          event.program->nodes[event.node].role.phase == Phase::kBackward && event.rank == 1;
-      if (event.step != kStep || !is_backward || ends.exchange(true)) return;
-      for (int i = 0; i < 100 && !asked; ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    };
-    const RunResult result = train(options);
+    const RunResult result = testing::run_interrupted(
+        job_, options, [](const NodeEvent& event) { return testing::is_backward(event, 1); });
     EXPECT_TRUE(result.gave_up_step);
-    EXPECT_THAT(checkpoint_steps(path()), ElementsAre(1, kStep));
-    expect_same_states(result, train(testing::mini_run(RunMode::kThreaded, kStep)));
+    EXPECT_THAT(checkpoint_steps(path()), ElementsAre(1, 2));
+    expect_same_states(result, train(testing::mini_run(RunMode::kThreaded, 2)));
   }
 }
 

@@ -385,6 +385,16 @@ TEST(Rendezvous, AStepThatIsGivenUpIsToldToAllAheadOfWhatTheyAskFor) {
       }
       told[static_cast<std::size_t>(rank)] = step;
     }
+    std::int64_t told_later = -1;
+    const auto listen = [&](std::int64_t given_up) { told_later = given_up; };
+    rendezvous.on_given_up(listen);
+    EXPECT_EQ(told_later, 1);
+    rendezvous.on_given_up({});
+    rendezvous.exchange("");  // that was of the run before
+    told_later = -1;
+    rendezvous.on_given_up(listen);
+    EXPECT_EQ(told_later, -1);
+    rendezvous.on_given_up({});
     rendezvous.finish();
   });
   EXPECT_THAT(errors, Each(""));
