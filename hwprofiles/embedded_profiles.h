@@ -1,5 +1,6 @@
-// The files hwprofiles/*.json and those of its folders clusters, stacks, hardware and measured
-// as compiled in; defined in generated sources (models/embed.cmake).
+// The files hwprofiles/catalogue/*.json, those of its folders clusters and hardware, and those of
+// hwprofiles/stacks and hwprofiles/measured, as compiled in; defined in generated sources
+// (models/embed.cmake).
 #pragma once
 
 #include <span>

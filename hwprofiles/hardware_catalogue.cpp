@@ -113,8 +113,8 @@ const SystemFacts& HardwareCatalogue::system(std::string_view id) const {
 }
 
 HardwareCatalogue load_hardware_catalogue() {
-  const std::string devices = "hwprofiles/hardware/devices.json";
-  const std::string systems = "hwprofiles/hardware/systems.json";
+  const std::string devices = "hwprofiles/catalogue/hardware/devices.json";
+  const std::string systems = "hwprofiles/catalogue/hardware/systems.json";
   return {.devices = parse_devices(std::string(embedded(devices)), devices),
           .systems = parse_systems(std::string(embedded(systems)), systems)};
 }

@@ -1,5 +1,6 @@
-// What data sheets say of devices and of the systems built from them: hwprofiles/hardware/
-// devices.json ("zplan.devices/1") and systems.json ("zplan.systems/1"), compiled into the library.
+// What data sheets say of devices and of the systems built from them: devices.json
+// ("zplan.devices/1") and systems.json ("zplan.systems/1") of hwprofiles/catalogue/hardware,
+// compiled into the library.
 // Each figure carries its source. No efficiency, latency or reserve is here but those of matrix
 // products: the others come with the node profile that the device names as its relative
 // (build_cluster.h).

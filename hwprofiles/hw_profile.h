@@ -1,5 +1,5 @@
 // What a node can do: capacities, rates, achieved fractions and latencies, each with its source.
-// File format "zplan.hw/1"; the catalogue hwprofiles/*.json is compiled into the library.
+// File format "zplan.hw/1"; the catalogue hwprofiles/catalogue/*.json is compiled into the library.
 // Here live all efficiency constants; nothing measured enters a Plan or a Program.
 //
 // Fits iff placed bytes + reserve <= usable memory; the reserve is what the placement cannot see

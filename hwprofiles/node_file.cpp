@@ -67,7 +67,7 @@ JsonNode as_assumed(const JsonNode& base, const std::string& name) {
 
 JsonNode device_catalogue() {
   for (const EmbeddedFile& file : embedded_hardware())
-    if (file.name == "hwprofiles/hardware/devices.json")
+    if (file.name == "hwprofiles/catalogue/hardware/devices.json")
       return parse_json(std::string(file.text), std::string(file.name));
   ZPLAN_ASSERT(false);
   return parse_json("", "");
@@ -120,7 +120,7 @@ JsonNode with_data_sheet(const JsonNode& base, const JsonNode& device) {
   for (const std::string_view link : {"gpu_pcie", "pcie_uplink"})
     if (!states_achieved_rate(base, link))
       text += fmt::format(", \"{}\": {{\"capacity\": {}}}", link, member_text(device, "host_link"));
-  return written_over(bare, patch(text + "}}}", "hwprofiles/hardware/devices.json"));
+  return written_over(bare, patch(text + "}}}", "hwprofiles/catalogue/hardware/devices.json"));
 }
 
 // ---- bases -------------------------------------------------------------------------------------

@@ -4,10 +4,10 @@
 //   file
 //          is written over it (planner/core/json_edit.h): it says what differs, null removes. Name,
 //          description and aliases are its own.
-//   gpu    a device of hardware/devices.json: its data sheet is written over the base before the
-//          file is. Without "base" that is the node that the device names as its relative. What the
-//          base says of another machine is then assumed here, and its measured collectives, cores
-//          and running costs are left out.
+//   gpu    a device of catalogue/hardware/devices.json: its data sheet is written over the base
+//          before the file is. Without "base" that is the node that the device names as its
+//          relative. What the base says of another machine is then assumed here, and its measured
+//          collectives, cores and running costs are left out.
 // The data sheet of a device sets its memory, peaks, rates, SMs and measured kernels, the kernel
 // set of its capability, the peer links, and the host's link but where the base has it at its
 // achieved rate. All else, efficiencies and latencies above all, is the base's.

@@ -36,7 +36,7 @@ struct LinkClass {
   BytesPerSecond effective() const { return capacity * efficiency; }
 };
 
-// A node built from equal parts; what hwprofiles/*.json says.
+// A node built from equal parts; what hwprofiles/catalogue/*.json says.
 struct TopologySpec {
   int sockets = 1;
   int switches_per_socket = 1;

@@ -1,4 +1,5 @@
-// The files models/*.json as compiled in; defined in a generated source (models/embed.cmake).
+// The files models/catalogue/*.json as compiled in; defined in a generated source
+// (models/embed.cmake).
 #pragma once
 
 #include <span>

@@ -5,7 +5,7 @@
 //   llama  rotary positions, pre-RMSNorm, SwiGLU MLP, no biases [Touvron23]
 // A file that names single features overrides those of its architecture; those of later families
 // stand in layer_features.h.
-// File format "zplan.model/1"; the catalogue models/*.json is compiled into the library.
+// File format "zplan.model/1"; the catalogue models/catalogue/*.json is compiled into the library.
 // Every shape number has a source: the file's general one or its own. Decides nothing about
 // parallelism, precision or padding (see model_formulas.h for counts).
 #pragma once

@@ -6,7 +6,7 @@
 namespace zplan {
 
 struct EmbeddedFile {
-  std::string_view name;  // "models/gpt2-124m.json"
+  std::string_view name;  // "models/catalogue/gpt2-124m.json"
   std::string_view text;
 };
 

@@ -400,8 +400,8 @@ class Plans(CliTest):
         self.good(*run.split("./zplan ", 1)[1].split())
 
     def test_model_and_cluster_files_are_found_again(self):
-        shutil.copy(os.path.join(ROOT, "models", "tiny-gpt.json"), self.path("m.json"))
-        shutil.copy(os.path.join(ROOT, "hwprofiles", "workstation.json"), self.path("n.json"))
+        shutil.copy(os.path.join(ROOT, "models/catalogue/tiny-gpt.json"), self.path("m.json"))
+        shutil.copy(os.path.join(ROOT, "hwprofiles/catalogue/workstation.json"), self.path("n.json"))
         self.good("plan", "-m", "m.json", "-c", "n.jsonx2", "-o", "plan.json")
         plan = json.loads(self.read("plan.json"))
         self.assertEqual((plan["model"], plan["hardware"]), ("m.json", "n.jsonx2"))

@@ -17,8 +17,8 @@ MADE = (
     ("run", "plan.json", "--steps", "0", "--export", "my-llama"),  # of another family
 )
 COPIED = {
-    "my-model.json": "models/tiny-gpt.json",
-    "my-node.json": "hwprofiles/dgx2.json",
+    "my-model.json": "models/catalogue/tiny-gpt.json",
+    "my-node.json": "hwprofiles/catalogue/dgx2.json",
     "book.txt": "tests/data/text.txt",
     "all_reduce.txt": "tests/data/measured/nccl_all_reduce_2x8_h100.txt",
     "fio.json": "tests/data/measured/fio_five_jobs.json",

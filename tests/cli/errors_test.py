@@ -270,7 +270,7 @@ class PlanFiles(CliTest):
         self.rejects(self.changed("slack", value=1e300), says="/slack")
 
     def test_huge_products_with_the_model(self):
-        with open(os.path.join(ROOT, "models", "tiny-gpt.json"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "models/catalogue/tiny-gpt.json"), encoding="utf-8") as file:
             model = json.load(file)
         model.update(hidden=2**20, ffn=2**22, heads=2**10, sequence=2**20)
         self.write("wide.json", json.dumps(model))
@@ -286,7 +286,7 @@ class PlanFiles(CliTest):
 
 class ModelAndNodeFiles(CliTest):
     def test_damaged_models(self):
-        with open(os.path.join(ROOT, "models", "tiny-gpt.json"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "models/catalogue/tiny-gpt.json"), encoding="utf-8") as file:
             text = file.read()
         for bad in (
             "",
@@ -300,7 +300,7 @@ class ModelAndNodeFiles(CliTest):
             self.bad(BAD_INPUT, "models", "model.json", says="model.json")
 
     def test_damaged_nodes(self):
-        path = os.path.join(ROOT, "hwprofiles", "workstation.json")
+        path = os.path.join(ROOT, "hwprofiles/catalogue/workstation.json")
         with open(path, encoding="utf-8") as file:
             text = file.read()
         for bad in ("", text[: len(text) // 2], text.replace('"1 GiB"', "1"), "[]"):
@@ -310,7 +310,7 @@ class ModelAndNodeFiles(CliTest):
 
 
     def test_node_with_an_unknown_kernel_set(self):
-        path = os.path.join(ROOT, "hwprofiles", "workstation.json")
+        path = os.path.join(ROOT, "hwprofiles/catalogue/workstation.json")
         with open(path, encoding="utf-8") as file:
             text = file.read()
         self.assertIn('"cpu.f32"', text)

@@ -110,7 +110,7 @@ class Keeping(KeepTest):
 
     def test_a_checkpoint_of_another_model_is_refused(self):
         self.train("--save", KEPT, steps=2)
-        with open(os.path.join(ROOT, "models/tiny-gpt.json"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "models/catalogue/tiny-gpt.json"), encoding="utf-8") as file:
             model = {**json.load(file), "name": "shallow", "aliases": [], "layers": 2}
         self.write("shallow.json", json.dumps(model))
         self.good("plan", "--model", "shallow.json", "--cluster", "workstation", "--dp", "4",

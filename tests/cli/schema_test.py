@@ -18,7 +18,8 @@ except ImportError:
 
 FOLDER = os.path.join(ROOT, schemas.FOLDER, "inputs")
 INPUTS = sorted(os.listdir(FOLDER))
-CATALOGUES = ("models", "hwprofiles", "hwprofiles/clusters", "hwprofiles/hardware")
+CATALOGUES = ("models/catalogue", "hwprofiles/catalogue", "hwprofiles/catalogue/clusters",
+              "hwprofiles/catalogue/hardware")
 
 
 def faults(document):

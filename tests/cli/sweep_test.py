@@ -133,7 +133,7 @@ class OtherHardware(CliTest):
         slow = self.good_json("simulate", "plan.json", "--set", "nvme=2GB/s")
         self.assertGreater(slow["time"]["step_s"], 1.2 * as_is["time"]["step_s"])
         self.assertEqual(slow["fingerprint"], as_is["fingerprint"])
-        with open(os.path.join(ROOT, "hwprofiles", "dgx2.json"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "hwprofiles/catalogue/dgx2.json"), encoding="utf-8") as file:
             node = json.load(file)
         for value in ("drive_read", "drive_write"):
             node["nvme"][value]["value"] = "250 MB/s"

@@ -9,7 +9,7 @@ import unittest
 
 from cli_support import BAD_INPUT, OK, PROGRAM, ROOT, CliTest, main
 
-MODEL, NODE = "models/tiny-gpt.json", "hwprofiles/workstation.json"
+MODEL, NODE = "models/catalogue/tiny-gpt.json", "hwprofiles/catalogue/workstation.json"
 
 # A search of a moment on two nodes.
 PINS = ("--dp", "8", "--tp", "1", "--pp", "1", "--zero", "1", "--simulations", "4")

@@ -70,7 +70,7 @@ void write_profiles(const Problem& problem, const Solution& solution, const std:
     if (groups.empty()) continue;
     const bool stack = free.rate != nullptr;
     const std::string path = stack ? fmt::format("{}/stacks/{}.json", folder, free.owner)
-                                   : folder + "/hardware/systems.json";
+                                   : folder + "/catalogue/hardware/systems.json";
     const std::string text = text_of(path);
     const std::size_t from = stack ? 0 : text.find(fmt::format("\"id\": \"{}\"", free.owner));
     const std::string head = stack ? "\"rates\": {\n" : ",\n";

@@ -11,8 +11,8 @@ namespace zplan::fit {
 // As JSON, to three digits: more would claim what was not measured.
 std::string written(double value, bool seconds);
 
-// Into FOLDER/stacks/STACK.json and FOLDER/hardware/systems.json. Values that no run of the problem
-// concerns stay. Throws Error where a file cannot be read.
+// Into FOLDER/stacks/STACK.json and FOLDER/catalogue/hardware/systems.json. Values that no run of
+// the problem concerns stay. Throws Error where a file cannot be read.
 void write_profiles(const Problem& problem, const Solution& solution, const std::string& folder);
 
 }  // namespace zplan::fit

@@ -58,7 +58,7 @@ def fitted_device_values():
             for i, child in enumerate(node):
                 walk(child, name, f"{pointer}/{child.get('id', i) if isinstance(child, dict) else i}")
 
-    folder = ROOT / "hwprofiles"
+    folder = ROOT / "hwprofiles" / "catalogue"
     for path in sorted(folder.glob("*.json")) + sorted((folder / "hardware").glob("*.json")):
         walk(json.loads(path.read_text(encoding="utf-8")), path.stem, "")
     return rows

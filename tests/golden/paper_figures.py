@@ -31,7 +31,7 @@ class Figures:
     def __init__(self, program):
         self.program = str(program)
         self.folder = tempfile.TemporaryDirectory()
-        self.model_base = read(ROOT / "models" / "zero-infinity-10b.json")
+        self.model_base = read(ROOT / "models" / "catalogue" / "zero-infinity-10b.json")
 
     def call(self, *arguments):
         done = subprocess.run([self.program, *arguments], capture_output=True, text=True)
@@ -202,7 +202,7 @@ def paper_runs(figures):
 
 def profile_hash(cluster):
     """Of the node's file: "dgx2x32" is 32 nodes of dgx2.json."""
-    for path in sorted((ROOT / "hwprofiles").glob("*.json")):
+    for path in sorted((ROOT / "hwprofiles" / "catalogue").glob("*.json")):
         if cluster == path.stem or cluster.startswith(path.stem + "x"):
             return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     raise SystemExit(f"{cluster}: no such profile")

@@ -65,7 +65,8 @@ class Runs:
     def __init__(self, options, folder):
         self.options = options
         self.folder = pathlib.Path(folder)
-        cut = json.loads((ROOT / "models" / "llama3-8b.json").read_text(encoding="utf-8"))
+        path = ROOT / "models" / "catalogue" / "llama3-8b.json"
+        cut = json.loads(path.read_text(encoding="utf-8"))
         cut |= {"name": "llama3-8b-8", "layers": 8, "aliases": []}
         self.write("llama3-8b-8.json", cut)
 

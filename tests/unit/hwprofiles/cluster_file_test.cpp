@@ -130,7 +130,8 @@ TEST(ClusterFile, SaysWhereItIsWrong) {
 TEST(ClusterFile, ANodeMayBeAFileBesideIt) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "cluster_file";
   std::filesystem::create_directories(folder);
-  std::filesystem::copy_file(ZPLAN_SOURCE_DIR "/hwprofiles/dgx-a100.json", folder / "own.json",
+  std::filesystem::copy_file(ZPLAN_SOURCE_DIR "/hwprofiles/catalogue/dgx-a100.json",
+                             folder / "own.json",
                              std::filesystem::copy_options::overwrite_existing);
   const std::string path = (folder / "cluster.json").string();
   std::ofstream(path)

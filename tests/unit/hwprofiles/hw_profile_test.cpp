@@ -27,7 +27,7 @@ std::string text_of(std::string_view name) {
 
 // The workstation file with the first `from` replaced by `to`; the error without file position.
 std::string edited_error(const std::string& from, const std::string& to) {
-  std::string text = text_of("hwprofiles/workstation.json");
+  std::string text = text_of("hwprofiles/catalogue/workstation.json");
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   text.replace(at, from.size(), to);
@@ -83,7 +83,7 @@ TEST(NodeCatalogue, PowerIsThatOfTheDataSheetsAndPricesAreTheUsers) {
 TEST(NodeCatalogue, AProfileMayStateAPrice) {
   const std::string running =
       R"("running": {"gpu_hour_price": {"value": 2.5, "source": "measured", "ref": "our bill"}},)";
-  std::string text = text_of("hwprofiles/workstation.json");
+  std::string text = text_of("hwprofiles/catalogue/workstation.json");
   const std::size_t at = text.find("\n  \"latency\"");
   ASSERT_NE(at, std::string::npos);
   const auto price = gpu_hour_price(parse_hw_profile(std::string(text).insert(at, running), "w"));
@@ -207,7 +207,7 @@ TEST(LoadCluster, UnknownNameShowsTheNearest) {
 
 TEST(LoadCluster, ReadsAFileWithAndWithoutCount) {
   const std::string path = testing::TempDir() + "/hw_profile_test.json";
-  std::ofstream(path) << text_of("hwprofiles/dgx2.json");
+  std::ofstream(path) << text_of("hwprofiles/catalogue/dgx2.json");
   EXPECT_EQ(load_cluster(path).devices(), 16);
   EXPECT_EQ(load_cluster(path + "x4").devices(), 64);
   EXPECT_EQ(load_cluster(path).node.hash, load_cluster("dgx2").node.hash);
@@ -217,7 +217,7 @@ TEST(LoadCluster, ReadsAFileWithAndWithoutCount) {
 }
 
 TEST(ParseHwProfile, DrivesReachAShareOfTheirDataSheet) {
-  std::string text = text_of("hwprofiles/rtx4090-12ssd.json");
+  std::string text = text_of("hwprofiles/catalogue/rtx4090-12ssd.json");
   const std::string_view whole = "\"efficiency\": {\"value\": 1,";
   text.replace(text.find(whole), whole.size(), "\"efficiency\": {\"value\": 0.78,");
   const HwProfile node = parse_hw_profile(text, "w");
@@ -228,7 +228,7 @@ TEST(ParseHwProfile, DrivesReachAShareOfTheirDataSheet) {
 }
 
 TEST(ParseHwProfile, DrivesAreOptional) {
-  std::string text = text_of("hwprofiles/workstation.json");
+  std::string text = text_of("hwprofiles/catalogue/workstation.json");
   const std::size_t begin = text.find("  \"nvme\""), end = text.find("  \"latency\": {\n");
   text.erase(begin, end - begin);
   const HwProfile node = parse_hw_profile(text, "w");
