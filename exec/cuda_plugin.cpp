@@ -5,26 +5,30 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <system_error>
 
 #include "exec/cuda/plugin.h"
 #include "exec/interface_hash.h"
 #include "planner/core/error.h"
+#include "planner/core/program_parts.h"
 
 namespace zplan::exec {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr const char* kNamed = "ZPLAN_CUDA_PLUGIN";
 
 // It stays loaded: what it made may live as long as the process.
 void* plugin() {
-  const fs::path path = cuda_plugin_path();
+  const std::string path = cuda_plugin_path();
   std::error_code error;
-  if (!fs::exists(path, error)) {
-    throw Error(ExitCode::kDevice,
-                fmt::format("there is no CUDA plug-in {}: this zplan was built without CUDA",
-                            path.string()));
+  if (!std::filesystem::exists(path, error)) {
+    throw Error(
+        ExitCode::kDevice,
+        fmt::format("there is no CUDA plug-in {}: build the target zplan_cuda_plugin where a "
+                    "CUDA toolkit is installed",
+                    path));
   }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
@@ -54,17 +58,12 @@ void demand_same_sources() {
 }  // namespace
 
 std::string cuda_plugin_path() {
-  if (const char* named = std::getenv("ZPLAN_CUDA_PLUGIN")) return named;
-  constexpr const char* kName = "libzplan_cuda.so";
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  const fs::path beside = folder / kName;
-  const fs::path installed = folder.parent_path() / "lib/zplan" / kName;
-  const bool is_installed = !fs::exists(beside, error) && fs::exists(installed, error);
-  return (is_installed ? installed : beside).string();
+  if (const char* named = std::getenv(kNamed)) return named;
+  return part_path(ProgramPart::kCuda);
 }
 
 std::unique_ptr<Device> load_cuda_device(const CudaDeviceOptions& options) {
+  if (std::getenv(kNamed) == nullptr) build_part(ProgramPart::kCuda);
   demand_same_sources();
   const auto make = function<decltype(zplan_make_cuda_device)>("zplan_make_cuda_device");
   return std::unique_ptr<Device>(make(options));

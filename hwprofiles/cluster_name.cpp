@@ -50,7 +50,7 @@ VariedName split_settings(std::string_view text) {
 
 std::string with_settings(std::string_view name, std::span<const std::string> settings) {
   if (settings.empty()) return std::string(name);
-  const std::string added = fmt::format("{}", fmt::join(settings, ","));
+  const std::string added = joined(settings, ",");
   if (name.ends_with('}')) return fmt::format("{},{}}}", name.substr(0, name.size() - 1), added);
   return fmt::format("{}{{{}}}", name, added);
 }

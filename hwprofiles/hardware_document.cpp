@@ -81,7 +81,7 @@ HardwareDocument hardware_document(std::string_view name_or_path) {
 std::string hardware_hash(std::string_view name_or_path) {
   const HardwareDocument document = hardware_document(name_or_path);
   return to_hex(fnv1a128(fmt::format("{}{{{}}}", canonical(parse_json(document.text, "")),
-                                     fmt::join(document.settings, ","))));
+                                     joined(document.settings, ","))));
 }
 
 }  // namespace zplan

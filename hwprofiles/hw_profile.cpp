@@ -174,11 +174,10 @@ std::shared_ptr<const CollectiveProfile> read_collectives(const HwProfile& profi
     for (std::string& name : meant) name += fmt::format("x{}", counted->digits);
   }
   meant.insert(meant.end(), clusters.begin(), clusters.end());
-  throw_bad_input(
-      fmt::format("unknown cluster {}{} (known: {}; each alone or as NAMExCOUNT; {}; or a path to "
-                  "a .json file)",
-                  in_quotes(text), did_you_mean(text, meant), fmt::join(names, ", "),
-                  fmt::join(clusters, ", ")));
+  throw_bad_input(fmt::format(
+      "unknown cluster {}{} (known: {}; each alone or as NAMExCOUNT; {}; or a path to "
+      "a .json file)",
+      in_quotes(text), did_you_mean(text, meant), joined(names, ", "), joined(clusters, ", ")));
 }
 
 HwProfile parse_embedded(const EmbeddedFile& file) {

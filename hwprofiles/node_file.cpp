@@ -80,7 +80,7 @@ JsonNode find_device(const JsonNode& name) {
     if (string_of(device, "id") == to_lower(id)) return device;
   const std::vector<std::string> names = gpu_names();
   name.fail(fmt::format("expected a device, got {}{} (known: {})", name.describe(),
-                        did_you_mean(id, names), fmt::join(names, ", ")));
+                        did_you_mean(id, names), joined(names, ", ")));
 }
 
 std::string member_text(const JsonNode& object, std::string_view key) {
@@ -144,7 +144,7 @@ NodeFile base_of(const JsonNode& name, const std::string& folder, int depth) {
   for (const EmbeddedFile& file : embedded_profiles())
     names.push_back(std::filesystem::path(file.name).stem().string());
   name.fail(fmt::format("expected a kind of node, got {}{} (known: {}; or a path to a .json file)",
-                        name.describe(), did_you_mean(wanted, names), fmt::join(names, ", ")));
+                        name.describe(), did_you_mean(wanted, names), joined(names, ", ")));
 }
 
 NodeFile complete(const JsonNode& own, std::string text, const std::string& file_name, int depth) {

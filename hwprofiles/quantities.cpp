@@ -456,7 +456,7 @@ const HardwareQuantity& find_quantity(std::string_view name) {
   for (const HardwareQuantity& quantity : kQuantities)
     if (!quantity.also.empty()) meant.emplace_back(quantity.also);
   throw_bad_input(fmt::format("unknown quantity {}{} (known: {})", in_quotes(name),
-                              did_you_mean(usual_words(name), meant), fmt::join(names, ", ")));
+                              did_you_mean(usual_words(name), meant), joined(names, ", ")));
 }
 
 std::string quantity_words(const HardwareQuantity& quantity, double value) {

@@ -169,7 +169,7 @@ StackProfile load_stack(std::string_view name_or_path) {
   }
   throw_bad_input(fmt::format("unknown stack {}{} (known: {}; or a path to a .json file)",
                               in_quotes(name_or_path), did_you_mean(name_or_path, names),
-                              fmt::join(names, ", ")));
+                              joined(names, ", ")));
 }
 
 }  // namespace zplan

@@ -428,7 +428,7 @@ bool answers_to(const ModelConfig& model, std::string_view name) {
   }
   throw_bad_input(
       fmt::format("unknown model {}{} (known: {}; a size such as 13B; or a path to a .json file)",
-                  in_quotes(name), did_you_mean(name, all), fmt::join(shown, ", ")));
+                  in_quotes(name), did_you_mean(name, all), joined(shown, ", ")));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "exec/checkpoint/checksum.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
+#include "planner/core/text.h"
 #include "planner/program/job/names.h"
 
 namespace zplan::exec {
@@ -63,7 +64,7 @@ void put_place(std::string& out, const SavedBytes& at) {
 
 template <typename Numbers>
 std::string list(const Numbers& numbers) {
-  return fmt::format("[{}]", fmt::join(numbers.begin(), numbers.end(), ", "));
+  return fmt::format("[{}]", joined(numbers, ", "));
 }
 
 void put_tensor(std::string& out, const Tensor& t) {

@@ -14,6 +14,7 @@
 #include "exec/memory/initial_state.h"
 #include "exec/memory/state_access.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/program/instances/carried.h"
 #include "planner/program/text/fingerprint.h"
 
@@ -55,7 +56,7 @@ std::vector<std::string> candidates(const ResumeOptions& options, Rendezvous* re
     for (const std::int64_t step : checkpoint_steps(options.path))
       names.insert(names.begin(), checkpoint_name(step));
   if (rendezvous != nullptr) {
-    const std::string all = rendezvous->exchange(fmt::format("{}", fmt::join(names, "\n"))).front();
+    const std::string all = rendezvous->exchange(joined(names, "\n")).front();
     names.clear();
     for (std::size_t at = 0; at < all.size();) {
       const std::size_t end = std::min(all.find('\n', at), all.size());
@@ -144,7 +145,7 @@ std::vector<std::string> Checkpoint::load(const Job& job, std::vector<RankMemory
   const bool had_more =
       std::any_of(files_.begin(), files_.end(), [](auto& file) { return carries_more(file); });
   if (!is_of(job) && (had_more || carries_more(job)))
-    lost.push_back(
+    lost.emplace_back(
         "what a step hands to the next one, such as gradients of a delayed update or moments of "
         "Adafactor, is of one plan alone: it begins at zero");
   return lost;

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "exec/checkpoint/saved_states.h"
 #include "exec/kernels/dynamic_codes.h"
 #include "exec/memory/initial_state.h"
 #include "exec/scalar.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 
 namespace zplan::exec {
 namespace {
@@ -40,7 +42,7 @@ bool is_same(const SavedPiece& a, const StatePiece& b, const std::vector<Tensor>
 }
 
 std::string words(const Shape& shape) {
-  return fmt::format("{}", fmt::join(shape.dims.begin(), shape.dims.begin() + shape.rank, ", "));
+  return joined(std::span(shape.dims).first(static_cast<std::size_t>(shape.rank)), ", ");
 }
 
 // Elements of both types, one by one.

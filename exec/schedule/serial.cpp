@@ -11,6 +11,7 @@
 #include "exec/schedule/queues.h"
 #include "planner/core/error.h"
 #include "planner/core/random.h"
+#include "planner/core/text.h"
 #include "planner/program/job/meetings.h"
 
 namespace zplan::exec {
@@ -244,8 +245,7 @@ class SerialRun {
                  : "for its partners";
       waiting.push_back(fmt::format("{} waits {}", describe(*p.run->rank, *p.run->cursor), why));
     }
-    throw Error(ExitCode::kCheckFailed,
-                fmt::format("the job is stuck: {}", fmt::join(waiting, "; ")));
+    throw Error(ExitCode::kCheckFailed, fmt::format("the job is stuck: {}", joined(waiting, "; ")));
   }
 
   RunState& state_;

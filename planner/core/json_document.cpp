@@ -84,7 +84,7 @@ class ObjectFaults {
 std::string quoted_list(const std::vector<std::string>& names) {
   std::vector<std::string> shown;
   for (const std::string& name : names) shown.push_back(in_quotes(name));
-  return fmt::format("{}", fmt::join(shown, ", "));
+  return joined(shown, ", ");
 }
 
 void check_utf8(const JsonDocument& document) {
@@ -130,7 +130,7 @@ void JsonDocument::fail_with(std::vector<JsonFault> found) const {
   });
   std::vector<std::string> lines;
   for (const JsonFault& fault : found) ObjectFaults(*this, fault).list(lines);
-  if (!lines.empty()) throw_bad_input(fmt::format("{}", fmt::join(lines, "; ")));
+  if (!lines.empty()) throw_bad_input(joined(lines, "; "));
 }
 
 int JsonDocument::line(std::size_t offset) const {

@@ -49,7 +49,7 @@ struct Reader {
   Setting operator()(const std::string&) const {
     const auto words = row.field.words;
     if (!words.empty() && std::find(words.begin(), words.end(), text) == words.end())
-      fail(fmt::format("{}", fmt::join(words, " or ")));
+      fail(joined(words, " or "));
     return std::string(text);
   }
   Setting operator()(const Gather&) const {

@@ -1,5 +1,5 @@
 // A decision of a Plan as data: where it stands in a plan file, what it may be, the option that
-// pins it, what the search does with it. choices.h has one row for each.
+// pins it, what the search does with it. choices.h has a row for each.
 //
 // What is derived from a row: reading and writing plan files, pins and their options with the help,
 // the range that legality holds it to, its words on the screen, the plan that runs are checked
@@ -105,18 +105,6 @@ struct PlanField {
   void (*set)(Plan& plan, const Setting& setting);
   std::span<const std::string_view> words;  // of an enumeration; else empty
 };
-
-// member<&Plan::parallel, &Parallel::dp>()
-template <auto... kPath>
-constexpr PlanField member() {
-  using T = std::remove_cvref_t<decltype((std::declval<Plan&>().*....*kPath))>;
-  PlanField field{
-      [](const Plan& plan) { return to_setting((plan.*....*kPath)); },
-      [](Plan& plan, const Setting& setting) { (plan.*....*kPath) = from_setting<T>(setting); },
-      {}};
-  if constexpr (std::is_enum_v<T>) field.words = kWordsOf<T>;
-  return field;
-}
 
 // Both ends allowed.
 struct Range {

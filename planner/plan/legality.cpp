@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "planner/core/text.h"
 #include "planner/core/units.h"
 #include "planner/plan/choices.h"
 #include "planner/plan/limits.h"
@@ -73,7 +74,7 @@ Reason wrong_stages(const Plan& p, std::int64_t layers) {
     sum += n;
   }
   if (sum == layers) return std::nullopt;
-  return fmt::format("the stages {} have {} layers; the model has {}", fmt::join(stages, ", "), sum,
+  return fmt::format("the stages {} have {} layers; the model has {}", joined(stages, ", "), sum,
                      layers);
 }
 

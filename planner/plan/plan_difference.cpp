@@ -5,15 +5,15 @@
 #include <type_traits>
 #include <variant>
 
+#include "planner/core/text.h"
 #include "planner/plan/choices.h"
 
 namespace zplan {
 namespace {
 
 std::string run_text(const RecomputeRun& run) {
-  const std::string words = run.mode == Recompute::kOperators
-                                ? fmt::format("{}", fmt::join(words_of(run), "+"))
-                                : std::string(name(run.mode));
+  const std::string words =
+      run.mode == Recompute::kOperators ? joined(words_of(run), "+") : std::string(name(run.mode));
   return run.layers > 0 ? fmt::format("{}:{}", words, run.layers) : words;
 }
 
@@ -28,11 +28,11 @@ std::string setting_text(const Setting& setting) {
         } else if constexpr (std::is_same_v<T, Gather>) {
           return name(value);
         } else if constexpr (std::is_same_v<T, std::vector<std::int32_t>>) {
-          return fmt::format("{}", fmt::join(value, ","));
+          return joined(value, ",");
         } else if constexpr (std::is_same_v<T, std::vector<RecomputeRun>>) {
           std::vector<std::string> runs;
           for (const RecomputeRun& run : value) runs.push_back(run_text(run));
-          return fmt::format("{}", fmt::join(runs, ","));
+          return joined(runs, ",");
         } else {
           return fmt::format("{}", value);
         }

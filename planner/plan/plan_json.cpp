@@ -7,8 +7,10 @@
 #include "planner/core/bundle.h"
 #include "planner/core/hash.h"
 #include "planner/core/json_reader.h"
+#include "planner/core/text.h"
 #include "planner/plan/choices.h"
 #include "planner/plan/plan_file.h"
+#include "planner/program/job/limits.h"
 
 namespace zplan {
 namespace {
@@ -31,7 +33,7 @@ void read_operators(const JsonNode& node, RecomputeRun& run) {
     if (!add_word(run, item.string()))
       item.fail_expected(
           fmt::format("one of {}, where it is not recomputed with @cpu or @nvme, once",
-                      fmt::join(kWordsOf<LayerOperator>, ", ")));
+                      joined(kWordsOf<LayerOperator>, ", ")));
   if (!run.is_sound()) node.fail_expected("an operator or more");
 }
 

@@ -1,13 +1,13 @@
 #include "planner/plan/plan_schedule.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 
+#include "planner/core/text.h"
 #include "planner/plan/decision.h"
 #include "planner/plan/limits.h"
 #include "planner/plan/schedule_file.h"
@@ -358,7 +358,7 @@ Reason no_layers(const Plan& plan) {
     });
     if (!any)
       return fmt::format("pieces {} of the model are one stage, which needs a layer",
-                         fmt::join(pieces, " and "));
+                         joined(pieces, " and "));
   }
   return std::nullopt;
 }

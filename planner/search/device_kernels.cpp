@@ -7,6 +7,7 @@
 #include <string>
 
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -60,8 +61,7 @@ std::optional<std::string> lacks_kernels(std::string_view id, const HwProfile& n
                        node.name, node.device.kernel_set, id);
   return fmt::format(
       "expected a set that {} has (compute capability {}: {}), got \"{}\", which needs {}",
-      node.device.name, words(own), fmt::join(sets_of_device(node), ", "), id,
-      words(set.capability));
+      node.device.name, words(own), joined(sets_of_device(node), ", "), id, words(set.capability));
 }
 
 void require_on_device(std::string_view id, const HwProfile& node) {

@@ -10,6 +10,7 @@
 
 #include "hwprofiles/seating.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/plan/limits.h"
 #include "planner/plan/plan_difference.h"
 #include "planner/plan/refusal.h"
@@ -95,11 +96,10 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
   others.dp = 1;
   const std::int64_t devices = devices_of(cluster, pins);
   const bool room = pins.has("/parallel/dp") && others.ranks() <= devices;
-  throw_bad_input(
-      fmt::format("{} needs more than the {} devices of {}; {}", fmt::join(pinned, " x "), devices,
-                  cluster.name,
-                  room ? fmt::format("dp {} is possible", devices / others.ranks())
-                       : fmt::format("{} up to {} is possible", fmt::join(words, " x "), devices)));
+  throw_bad_input(fmt::format(
+      "{} needs more than the {} devices of {}; {}", joined(pinned, " x "), devices, cluster.name,
+      room ? fmt::format("dp {} is possible", devices / others.ranks())
+           : fmt::format("{} up to {} is possible", joined(words, " x "), devices)));
 }
 
 // Who says how many layers each stage has says how many stages there are.
@@ -166,7 +166,7 @@ std::vector<std::int32_t> expert_groups(const ModelConfig& model, const Parallel
       nearest = here;
   }
   throw_bad_input(fmt::format("global batch {} is no multiple of {}; the nearest that is: {}",
-                              global_batch, fmt::join(sizes, " or "), nearest));
+                              global_batch, joined(sizes, " or "), nearest));
 }
 
 // The combinations below one shape, micro-batch and recipe. Remembers why the illegal one is that
@@ -341,7 +341,7 @@ std::string have_instead(const std::vector<Plan>& plans, std::string_view option
   }
   const bool more = values.size() > kMostNamed;
   if (more) values.resize(kMostNamed);
-  return fmt::format("; they have {} {}{}", row->option.name.substr(2), fmt::join(values, ", "),
+  return fmt::format("; they have {} {}{}", row->option.name.substr(2), joined(values, ", "),
                      more ? " .." : "");
 }
 
@@ -364,7 +364,7 @@ std::string have_instead(const std::vector<Plan>& plans, std::string_view option
   if (options.size() == 1)
     throw_bad_input(fmt::format("{} leaves none of {} plans under the other options{}", relaxed,
                                 plans.size(), have_instead(plans, relaxed)));
-  throw_bad_input(fmt::format("{} leave none of {} plans; {}", fmt::join(options, " and "),
+  throw_bad_input(fmt::format("{} leave none of {} plans; {}", joined(options, " and "),
                               plans.size(),
                               most > 0 ? fmt::format("without {} {} are left", relaxed, most)
                                        : "no one of them alone is the reason"));

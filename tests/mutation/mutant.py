@@ -1,16 +1,18 @@
 """Programs with a fault, made of what was built without it.
 
-Of a library, only the source with the fault is compiled anew, and not the group of sources that it
-is usually compiled with: linked first, its functions stand for those of the group, which calls them
-through their symbols, because the code is position independent. What else is made of the file is
-compiled as ever. A fault that the compiler warns of is still a program, which a test must notice.
+Only what is made of the file with the fault is compiled anew, and linked in the place of what was
+built. A fault that the compiler warns of is still a program, which a test must notice.
 """
 
 import functools
 import json
 import os
 import re
+import shutil
 import subprocess
+
+# A program that another one starts, and looks for beside itself.
+STARTED = {"zplan_cli": ["zplan_executor"]}
 
 
 class DoesNotBuild(Exception):
@@ -34,6 +36,9 @@ class Built:
             elif line:
                 made = line.split(": #deps")[0]
                 self.files[made] = set()
+        for files in self.files.values():  # what is in precompiled headers is not named again
+            for header in [each for each in files if each.endswith(".gch")]:
+                files |= self.files.get(os.path.relpath(tree / header, build), set())
 
     def ask(self, *words):
         return subprocess.run(["ninja", "-C", str(self.build), "-t", *words], text=True, check=True,
@@ -73,21 +78,30 @@ class Mutant:
         entry = self.built.compilations[made]
         mine = str(self.folder / f"{len(self.objects)}.o")
         command, source = entry["command"].replace(made, mine), entry["file"]
-        is_alone = self.file.endswith(".cpp") and " -fPIC " in command
-        if is_alone or source == str(self.built.tree / self.file):
+        if source == str(self.built.tree / self.file):
             command = command.replace(source, str(self.changed))
+        else:  # precompiled, the header would still be without the fault
+            command = re.sub(r" -include \S+/cmake_pch\.hxx", "", command)
         self.run(f"{command} -Wno-error -iquote {self.folder / 'source'}")
         self.objects[made] = mine
         return mine
 
     def program(self, target):
         """The path of a program; none of a target that the fault does not touch."""
-        touched = self.built.made_of(target, self.file)
-        if not touched:
+        together = [target, *STARTED.get(target, ())]
+        if not any(self.built.made_of(each, self.file) for each in together):
             return None
+        return [self.linked(each) for each in together][0]
+
+    def linked(self, target):
+        """A program in the folder of this fault, as it was built where the fault does not touch it."""
         command = self.built.link_command(target)
         path = re.search(r" -o (\S+)", command)[1]
         mine = str(self.folder / os.path.basename(path))
+        touched = self.built.made_of(target, self.file)
+        if not touched:
+            shutil.copy(self.built.build / path, mine)
+            return mine
         for made in touched:
             command = command.replace(f" {made} ", " ")
         objects = " ".join(self.compile(made) for made in touched)

@@ -9,6 +9,7 @@
 
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -53,7 +54,7 @@ std::string short_words(const std::vector<Cited>& all, const Answer& answer) {
   out.entry("Sources",
             "{}of {}'s figures {} measured, {} fitted, {} from datasheets, {} assumed "
             "(--sources)",
-            {keys.empty() ? "" : fmt::format("{}; ", fmt::join(keys, ", ")), answer.cluster.name,
+            {keys.empty() ? "" : fmt::format("{}; ", joined(keys, ", ")), answer.cluster.name,
              std::to_string(of_kind("measured")), std::to_string(of_kind("fitted")),
              std::to_string(of_kind("datasheet")), std::to_string(of_kind("assumed"))});
   return out.text();

@@ -7,6 +7,7 @@
 
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/split_output.h"
+#include "planner/core/text.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
@@ -26,7 +27,7 @@ std::string plan_words(const Plan& plan) {
   if (parts.empty()) parts.emplace_back(shape.dp > 1 ? "data parallel" : "one replica");
   const Family family = family_of(plan);
   const bool on_cpu = find_kernel_set(plan.kernel_set).runs_on == RunsOn::kCpu;
-  return fmt::format("{} over {}{}{}", fmt::join(parts, ", "),
+  return fmt::format("{} over {}{}{}", joined(parts, ", "),
                      count_of(shape.ranks(), on_cpu ? "worker" : "GPU"),
                      family.cpu || family.nvme ? ", with " : "",
                      family.nvme  ? "NVMe"

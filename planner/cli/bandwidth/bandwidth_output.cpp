@@ -9,6 +9,7 @@
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -62,7 +63,7 @@ std::string resting_states(const Bandwidth& found) {
     const auto is_of = [&](const TierTraffic& one) { return one.state == state; };
     if (std::ranges::none_of(found.traffic, is_of)) names.push_back(name(state));
   }
-  return fmt::format("{}", fmt::join(names, "; "));
+  return joined(names, "; ");
 }
 
 void say_intensities(Sheet& out, const Bandwidth& found) {

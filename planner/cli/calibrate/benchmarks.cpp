@@ -203,7 +203,7 @@ bool is_own(const Evidence& evidence) { return is_ideal(evidence.stack); }
 
 Lines stack_lines(const Lines& predicted, const Evidence& evidence) {
   return {fmt::format("time it as stack {} runs it, warmed up; predicted: {}", evidence.stack.name,
-                      fmt::join(predicted, ", ")),
+                      joined(predicted, ", ")),
           "multiply its rates by measured / predicted in a copy of the stack's file; --stack FILE"};
 }
 

@@ -2,6 +2,7 @@
 
 #include "planner/cli/calibrate/import_report.h"
 #include "planner/cli/frame/table.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -29,7 +30,7 @@ Sheet fio_sheet(const std::string& file, const FioRun& run) {
           {"tool", run.software},
           {"date", run.date},
           {"groups", groups},
-          {"measured", only_words(fmt::format("jobs {}", fmt::join(groups, "; ")))}};
+          {"measured", only_words(fmt::format("jobs {}", joined(groups, "; ")))}};
 }
 
 Table files_table(const std::vector<MeasuredFile>& files) {

@@ -8,6 +8,7 @@
 
 #include "planner/cli/calibrate/import_report.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/foreign/drive_values.h"
 
 namespace zplan {
@@ -118,7 +119,7 @@ class Import {
         curve.times[bytes] = point.time;
         if (std::find(refs.begin(), refs.end(), point.ref) == refs.end()) refs.push_back(point.ref);
       }
-      curve.ref = fmt::format("{}", fmt::join(refs, "; and "));
+      curve.ref = joined(refs, "; and ");
       report_.curves.push_back(change_by(curve, base_));
       curves.push_back(std::move(curve));
     }

@@ -7,6 +7,7 @@
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -101,7 +102,7 @@ std::string verdict(const PlanDiff& diff) {
                         steps);
   }
   const std::vector<std::string> why = reasons(diff);
-  return why.empty() ? line : fmt::format("{}: {}", line, fmt::join(why, ", "));
+  return why.empty() ? line : fmt::format("{}: {}", line, joined(why, ", "));
 }
 
 Table decisions_table(const PlanDiff& diff) {
@@ -190,7 +191,7 @@ Value limits_value(const sim::SimResult& step) {
     if (words.size() < kNamed)
       words.push_back(fmt::format("{} {}", limit.resource, percent(limit.share)));
   }
-  return {list, fmt::format("{}", fmt::join(words, ", "))};
+  return {list, joined(words, ", ")};
 }
 
 Sheet side_sheet(const DiffSide& side) {

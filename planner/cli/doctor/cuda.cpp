@@ -232,7 +232,10 @@ HostFinding plugin_finding(const std::filesystem::path& path, const Library& plu
   if (!std::filesystem::exists(path, failed)) {
     f.found = path.filename() == kPlugin ? fmt::format("{} is not beside the program", kPlugin)
                                          : fmt::format("{} does not exist", path.string());
-    f.advice = "build where the CUDA toolkit is (nvcc 12 or later, cuBLASLt, cuDNN 9, NCCL 2)";
+    f.advice =
+        "./zplan builds it when a plan for GPUs is first run, where the CUDA toolkit is (nvcc 12 "
+        "or "
+        "later, cuBLASLt, cuDNN 9, NCCL 2); so does the target zplan_cuda_plugin";
     return f;
   }
   f.presence = plugin ? Presence::kYes : Presence::kPartly;

@@ -34,7 +34,7 @@ const Explanation& find(const Explanations& all, std::string what) {
   }
   if (const auto why = why_unexplained(what))
     throw_bad_input(fmt::format("WHAT: {} has no explanation: {}", in_quotes(what), *why));
-  throw_bad_input(fmt::format("WHAT: expected one of {}, got {}{}", fmt::join(names, ", "),
+  throw_bad_input(fmt::format("WHAT: expected one of {}, got {}{}", joined(names, ", "),
                               in_quotes(what), did_you_mean(what, names)));
 }
 

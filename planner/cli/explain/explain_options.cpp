@@ -9,6 +9,7 @@
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/plan/choices.h"
 #include "planner/search/family_words.h"
 
@@ -73,7 +74,7 @@ Command parse_why_not(const std::vector<std::string>& arguments) {
   syntax.flag("--json", question.json, "Print JSON (zplan.why_not/1)");
   if (auto help = read_with_question(syntax, arguments, pins, question, "zplan why-not"))
     return std::move(*help);
-  if (!family.empty()) command.family = parse_family(fmt::format("{}", fmt::join(family, " ")));
+  if (!family.empty()) command.family = parse_family(joined(family, " "));
   if (family.empty() && pinned_option(beside_batch(question.pins)).empty())
     throw_bad_input(
         "why-not: expected a family or pins to ask about, as in: zplan why-not \"ZeRO-2 gpu\" "

@@ -7,6 +7,7 @@
 
 #include "planner/certainty/interval.h"
 #include "planner/cli/frame/words.h"
+#include "planner/core/text.h"
 #include "planner/search/explanation_parts.h"
 
 namespace zplan {
@@ -37,7 +38,7 @@ std::string part_source(const SpreadPart& part, const Evidence& evidence, const 
                   meaning(*part.constant), source_of(*part.constant, evidence, node));
   const bool overall = *part.constant == constant_of(&StackRates::overall);
   if (overall && !unknown.empty())
-    source += fmt::format("; wider [assumed] for: {}", fmt::join(unknown, "; "));
+    source += fmt::format("; wider [assumed] for: {}", joined(unknown, "; "));
   return source;
 }
 

@@ -9,6 +9,7 @@
 #include "planner/cli/foreign/setup_cluster.h"
 #include "planner/cli/frame/plan_file.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/foreign/frameworks/config_file.h"
 #include "planner/foreign/hugging_face/write_config.h"
 #include "planner/foreign/model_file.h"
@@ -26,7 +27,7 @@ std::string decisions_words(const Plan& before, const Plan& after) {
   for (const DecisionChange& change : plan_difference(before, after))
     words.push_back(fmt::format("{} {} -> {}", change.pointer.substr(change.pointer.rfind('/') + 1),
                                 change.before, change.after));
-  return fmt::format("{}", fmt::join(words, ", "));
+  return joined(words, ", ");
 }
 
 // The fastest of the plans that fit and take less than `limit`, kMostChanges at most.
@@ -95,7 +96,7 @@ void compare_models(const PlanCommand& question, const ConfigFile& config, const
   if (!differences.empty())
     setup.findings.push_back({Trouble::kContradicts, "", "--model",
                               fmt::format("counts; the configuration describes another: {}",
-                                          fmt::join(differences, ", "))});
+                                          joined(differences, ", "))});
 }
 
 // What is asked for and the configuration decides.

@@ -15,6 +15,7 @@
 #include "planner/cli/frame/split.h"
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
@@ -140,17 +141,17 @@ Values arguments_of(const DescribedCommand& command) {
   return {};
 }
 
-std::string joined(const Words& words) { return fmt::format("{}", fmt::join(words, " ")); }
+std::string in_line(const Words& words) { return joined(words, " "); }
 
 std::string names_of(const std::vector<DescribedCommand>& commands) {
   Words words;
   for (const DescribedCommand& command : commands) words.push_back(command.name);
-  return joined(words);
+  return in_line(words);
 }
 
 std::string reply(const Values& values) {
   std::string line =
-      values.words.empty() ? "" : fmt::format("_zplan_words '{}'; ", joined(values.words));
+      values.words.empty() ? "" : fmt::format("_zplan_words '{}'; ", in_line(values.words));
   return line + (values.files ? "return" : "_zplan_no_files; return");
 }
 
@@ -170,7 +171,7 @@ std::string bash_values(const std::vector<DescribedCommand>& commands) {
   }
   std::string out;
   for (const auto& [values, patterns] : cases)
-    out += fmt::format("    {}) {} ;;\n", fmt::join(patterns, "|"), reply(values));
+    out += fmt::format("    {}) {} ;;\n", joined(patterns, "|"), reply(values));
   return out;
 }
 
@@ -179,7 +180,7 @@ std::string bash_script(const std::vector<DescribedCommand>& commands) {
   std::string options, arguments;
   for (const DescribedCommand& command : commands) {
     options +=
-        fmt::format("    {}) options='{}' ;;\n", command.name, joined(option_names(command)));
+        fmt::format("    {}) options='{}' ;;\n", command.name, in_line(option_names(command)));
     arguments += fmt::format("    {}) {} ;;\n", command.name, reply(arguments_of(command)));
   }
   return fmt::format(
@@ -228,7 +229,7 @@ std::string fish_option(const std::string& command, const DescribedOption& optio
     line += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2))
                                    : fmt::format(" -s {}", name.substr(1));
   if (!option.type.empty()) line += values.files ? " -r -F" : " -x";
-  if (!values.words.empty()) line += fmt::format(" -a {}", quoted(joined(values.words)));
+  if (!values.words.empty()) line += fmt::format(" -a {}", quoted(in_line(values.words)));
   return line + fmt::format(" -d {}\n", quoted(option.help));
 }
 
@@ -245,7 +246,7 @@ std::string fish_script(const std::vector<DescribedCommand>& commands) {
     const Values values = arguments_of(command);
     if (values.words.empty() && !values.files) continue;
     out += fmt::format("complete -c zplan -n '__fish_seen_subcommand_from {}'{} -a {}\n",
-                       command.name, values.files ? " -F" : "", quoted(joined(values.words)));
+                       command.name, values.files ? " -F" : "", quoted(in_line(values.words)));
   }
   return out;
 }

@@ -37,11 +37,11 @@ Command parse_completion(const Arguments& arguments) {
                 "  ./zplan completion zsh > ~/.zsh/_zplan\n"
                 "  ./zplan completion fish > ~/.config/fish/completions/zplan.fish\n");
   const std::vector<std::string> known(std::begin(kShells), std::end(kShells));
-  const std::string name = fmt::format("{}", fmt::join(known, "|"));
+  const std::string name = joined(known, "|");
   syntax.positional(name, shell, "The shell");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   if (std::find(known.begin(), known.end(), shell) == known.end())
-    throw_bad_input(fmt::format("expected a shell, {}, got {}{}", fmt::join(known, " or "),
+    throw_bad_input(fmt::format("expected a shell, {}, got {}{}", joined(known, " or "),
                                 in_quotes(shell), did_you_mean(shell, known)));
   return ShowText{completion_script(shell, described_commands())};
 }
@@ -66,7 +66,7 @@ Command parse_schema(const Arguments& arguments) {
   syntax.positional("TAG", name, "Of the file's member \"schema\", or its word: sweep");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   if (!name.empty()) return ShowText{schema_text(name)};
-  return ShowText{fmt::format("{}\n", fmt::join(schema_tags(), "\n"))};
+  return ShowText{fmt::format("{}\n", joined(schema_tags(), "\n"))};
 }
 
 struct Subcommand {
@@ -141,7 +141,7 @@ std::string top_footer() {
   std::vector<std::string> names;
   for (const Subcommand& subcommand : kSubcommands) names.emplace_back(subcommand.name);
   throw_bad_input(fmt::format("unknown subcommand {}{} (known: {})", in_quotes(word),
-                              did_you_mean(word, names), fmt::join(names, ", ")));
+                              did_you_mean(word, names), joined(names, ", ")));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ std::vector<RecomputeRun> recompute_runs(const std::string& text) {
           "--recompute: expected none, selective, full, operators such as norm+fc1@cpu ({}, each "
           "once, @cpu or @nvme where it is kept there) or runs of layers such as full:12,none:20, "
           "got {}",
-          fmt::join(kWordsOf<LayerOperator>, ", "), in_quotes(text)));
+          joined(kWordsOf<LayerOperator>, ", "), in_quotes(text)));
     }
     run->layers = *layers;
     runs.push_back(*run);
@@ -77,8 +77,7 @@ std::vector<std::string> recipes(const std::string& text) {
   for (const std::string& part : split(text, ',')) {
     if (std::find(known.begin(), known.end(), part) == known.end()) {
       throw_bad_input(fmt::format("--precision: expected any, or some of {}, got {}{}",
-                                  fmt::join(known, ","), in_quotes(text),
-                                  did_you_mean(part, known)));
+                                  joined(known, ","), in_quotes(text), did_you_mean(part, known)));
     }
     names.push_back(part);
   }
@@ -96,7 +95,7 @@ void pin_gather(Pins& pins, const Decision& row, const std::string& text) {
 constexpr int kPlaceOfPrecision = 330;
 
 void add_recipes(Syntax& syntax, Pins& pins) {
-  syntax.parsed("--precision", fmt::format("{}|{}", fmt::join(kRecipeNames, "|"), kAnyRecipe),
+  syntax.parsed("--precision", fmt::format("{}|{}", joined(kRecipeNames, "|"), kAnyRecipe),
                 "Element types of the states; of a list (a,b) the best [standard]",
                 [&pins](const std::string& text) { pins.recipes = recipes(text); });
 }
@@ -121,13 +120,13 @@ constexpr std::string_view kSchedule = "/parallel/schedule";
 void add_schedule(Syntax& syntax, Pins& pins, const Decision& row) {
   std::vector<std::string> words(row.field.words.begin(), row.field.words.end());
   std::erase(words, name(Schedule::kFile));
-  syntax.parsed(std::string(row.option.name), fmt::format("{}|FILE", fmt::join(words, "|")),
+  syntax.parsed(std::string(row.option.name), fmt::format("{}|FILE", joined(words, "|")),
                 std::string(row.option.help), [&pins, words](const std::string& text) {
                   if (std::find(words.begin(), words.end(), text) != words.end())
                     return pins.set_setting(decision(kSchedule), text);
                   if (!text.ends_with(".json"))
                     throw_bad_input(fmt::format("--schedule: expected {} or a .json file, got {}{}",
-                                                fmt::join(words, ", "), in_quotes(text),
+                                                joined(words, ", "), in_quotes(text),
                                                 did_you_mean(text, words)));
                   load_schedule(text);
                   pins.set(kSchedule, Schedule::kFile);

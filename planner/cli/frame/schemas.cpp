@@ -33,7 +33,7 @@ std::string schema_text(std::string_view name) {
     words.push_back(word_of(file));
   }
   throw_bad_input(fmt::format("unknown schema {}{} (known: {})", in_quotes(name),
-                              did_you_mean(name, words), fmt::join(schema_tags(), ", ")));
+                              did_you_mean(name, words), joined(schema_tags(), ", ")));
 }
 
 }  // namespace zplan

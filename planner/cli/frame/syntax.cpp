@@ -178,12 +178,12 @@ void Syntax::share(const std::string& names, double& target, double most, const 
 void Syntax::choice(const std::string& names, const std::string& help,
                     const std::vector<std::string>& words,
                     const std::function<void(std::size_t)>& set) {
-  const std::string type = fmt::format("{}", fmt::join(words, "|"));
+  const std::string type = joined(words, "|");
   parsed(names, type, help, [names, words, set](const std::string& word) {
     const auto found = std::find(words.begin(), words.end(), word);
     if (found == words.end()) {
       throw_bad_input(fmt::format("{}: expected {}, got {}{}", last_name(names),
-                                  fmt::join(words, " or "), in_quotes(word),
+                                  joined(words, " or "), in_quotes(word),
                                   did_you_mean(word, words)));
     }
     set(static_cast<std::size_t>(found - words.begin()));

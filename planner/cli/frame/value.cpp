@@ -6,6 +6,7 @@
 
 #include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -17,6 +18,15 @@ std::string text_of(const nlohmann::ordered_json& plain) {
 
 }  // namespace
 
+Value::Value(std::nullptr_t) {}
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+Value::~Value() = default;
+
+Value::Value(std::string_view text) : Value(std::string(text)) {}
+Value::Value(const char* text) : Value(std::string(text)) {}
 Value::Value(std::string text) : json(text_of(text)), words(std::move(text)) {}
 Value::Value(std::int64_t n) : json(text_of(n)), words(grouped(n)), to_the_right(true) {}
 Value::Value(double x) : json(text_of(x)), words(fmt::format("{:g}", x)), to_the_right(true) {}
@@ -25,7 +35,11 @@ Value::Value(Seconds time) : Value(time.value, format_seconds(time)) {}
 Value::Value(BytesPerSecond rate) : Value(rate.value, format_rate(rate)) {}
 Value::Value(FlopsPerSecond rate) : Value(rate.value, format_rate(rate)) {}
 Value::Value(const std::vector<std::string>& list)
-    : json(text_of(list)), words(fmt::format("{}", fmt::join(list, ", "))) {}
+    : json(text_of(list)), words(joined(list, ", ")) {}
+
+Value::Value(Value plain, std::string said) : Value(std::move(plain)) { words = std::move(said); }
+
+Value Value::yes_or_no(bool yes) { return {as_json(yes ? "true" : "false"), yes ? "yes" : "no"}; }
 
 void Value::append(const Value& item) {
   json.insert(json.size() - 1, (json == "[]" ? "" : ",") + item.json);

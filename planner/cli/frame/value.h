@@ -20,11 +20,12 @@ struct Value {
   std::string words;
   bool to_the_right = false;  // in tables, as numbers are
 
-  Value(std::nullptr_t = nullptr) {}  // people read nothing
+  Value(std::nullptr_t = nullptr);  // people read nothing
   Value(std::string text);
-  Value(std::string_view text) : Value(std::string(text)) {}
-  Value(const char* text) : Value(std::string(text)) {}
-  Value(std::same_as<bool> auto yes) : json(yes ? "true" : "false"), words(yes ? "yes" : "no") {}
+  Value(std::string_view text);
+  Value(const char* text);
+  template <std::same_as<bool> Bool>
+  Value(Bool yes) : Value(yes_or_no(yes)) {}
   Value(std::int64_t number);  // "25,600"
   template <std::integral Integer>
     requires(!std::same_as<Integer, bool> && !std::same_as<Integer, std::int64_t>)
@@ -37,10 +38,21 @@ struct Value {
   Value(const std::vector<std::string>& list);  // "a, b"
   template <typename T>
   Value(const std::optional<T>& known) : Value(known ? Value(*known) : Value()) {}
-  Value(Value plain, std::string said) : Value(std::move(plain)) { words = std::move(said); }
+  Value(Value plain, std::string said);
+
+  // In one place: answers hold hundreds of values, each of which would be made and destroyed
+  // inline.
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value();
 
   bool is_left_out() const { return json.empty(); }
   void append(const Value& item);  // to an array
+
+ private:
+  static Value yes_or_no(bool yes);
 };
 
 inline constexpr double kGiga = 1e9;

@@ -17,10 +17,6 @@
 namespace zplan {
 namespace {
 
-std::string joined(const std::vector<std::string>& parts) {
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
 std::string upper_tier(Tier tier) {
   if (tier == Tier::kGpu) return "GPU";
   return tier == Tier::kCpu ? "CPU" : "NVMe";
@@ -77,7 +73,7 @@ std::string unit_words(const Plan& plan) {
 
 std::string mode_words(const Plan& plan, const RecomputeRun& run) {
   const Recompute mode = plan.effective(run.mode);
-  if (mode == Recompute::kOperators) return fmt::format("{}", fmt::join(words_of(run), "+"));
+  if (mode == Recompute::kOperators) return joined(words_of(run), "+");
   return mode == Recompute::kNone ? "no" : std::string(name(mode));
 }
 
@@ -99,7 +95,7 @@ std::string recompute_words(const Plan& plan) {
     const std::string mode = mode_words(plan, run);
     runs.push_back(fmt::format("{} for {}", mode == "no" ? "none" : mode, layers));
   }
-  return "recomputation: " + joined(runs);
+  return "recomputation: " + joined(runs, ", ");
 }
 
 // "4 data parallel, 2 tensor parallel with sequence parallelism, 2 pipeline stages (1F1B)"
@@ -121,18 +117,18 @@ std::string parallel_words(const Plan& plan) {
       parts.back() += fmt::format(", whole experts over {} of all these", p.ep);
   }
   if (!plan.gpus.empty())
-    parts.push_back(fmt::format("GPUs {} of each node", fmt::join(plan.gpus, " ")));
+    parts.push_back(fmt::format("GPUs {} of each node", joined(plan.gpus, " ")));
   if (p.pp == 1) {
     parts.emplace_back("no pipeline");
-    return joined(parts);
+    return joined(parts, ", ");
   }
   const std::string chunks =
       plan.pieces() > p.pp ? fmt::format(", {} chunks each", plan.pieces() / p.pp) : "";
   const bool uneven = !plan.stage_layers.empty();
   parts.push_back(fmt::format(
       "{} pipeline stages ({}{}{})", p.pp, title(plan.schedule), chunks,
-      uneven ? fmt::format("; layers {}", fmt::join(plan.stage_layers, ", ")) : std::string()));
-  return joined(parts);
+      uneven ? fmt::format("; layers {}", joined(plan.stage_layers, ", ")) : std::string()));
+  return joined(parts, ", ");
 }
 
 // "experts: no choice is dropped; room for 8,192 rows from a rank to each of 4, 4.00 times an even
@@ -201,9 +197,10 @@ std::string placement_words(const Plan& plan) {
     for (const auto& [state, home] : states) {
       if (home == tier) here.push_back(state);
     }
-    if (!here.empty()) parts.push_back(fmt::format("{} on {}", joined(here), upper_tier(tier)));
+    if (!here.empty())
+      parts.push_back(fmt::format("{} on {}", joined(here, ", "), upper_tier(tier)));
   }
-  return fmt::format("{}", fmt::join(parts, "; "));
+  return joined(parts, "; ");
 }
 
 std::string gather_words(const Gather& gather) {
@@ -262,7 +259,7 @@ std::string full_reason(const Infeasible& why) {
     for (std::size_t i = 0; i < std::min(kShown, why.largest.size()); ++i) {
       parts.push_back(fmt::format("{} {}", why.largest[i].name, format_bytes(why.largest[i].size)));
     }
-    out += fmt::format("; largest: {}", joined(parts));
+    out += fmt::format("; largest: {}", joined(parts, ", "));
   }
   if (!why.smallest_change.empty()) out += fmt::format("; would fit: {}", why.smallest_change);
   return out;
@@ -292,9 +289,9 @@ std::vector<std::string> plan_lines(const Plan& plan) {
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");
-  lines.push_back(fmt::format("{}: {}", plan.kernel_set, joined(extras)));
+  lines.push_back(fmt::format("{}: {}", plan.kernel_set, joined(extras, ", ")));
   if (const std::vector<std::string> others = departures(plan); !others.empty())
-    lines.push_back(fmt::format("unlike plain training: {}", fmt::join(others, "; ")));
+    lines.push_back(fmt::format("unlike plain training: {}", joined(others, "; ")));
   return lines;
 }
 

@@ -5,6 +5,7 @@
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 #include "planner/plan/choices.h"
 
 namespace zplan {
@@ -14,13 +15,12 @@ namespace {
 std::string runs_words(const Plan& plan) {
   std::vector<std::string> runs;
   for (const RecomputeRun& run : plan.recompute) {
-    std::string words = run.mode == Recompute::kOperators
-                            ? fmt::format("{}", fmt::join(words_of(run), "+"))
-                            : std::string(name(run.mode));
+    std::string words = run.mode == Recompute::kOperators ? joined(words_of(run), "+")
+                                                          : std::string(name(run.mode));
     if (run.layers > 0) words += fmt::format(":{}", run.layers);
     runs.push_back(std::move(words));
   }
-  return fmt::format("{}", fmt::join(runs, ","));
+  return joined(runs, ",");
 }
 
 std::string marginal_words(const std::optional<double>& seconds) {

@@ -9,6 +9,7 @@
 #include "planner/cli/predict/infinity_output.h"
 #include "planner/cli/predict/prediction_output.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
@@ -41,7 +42,7 @@ std::string other_categories(const TierUse& use) {
     if (!is_state(category) && size.value > 0)
       parts.push_back(fmt::format("{} {}", name(category), format_bytes(size)));
   }
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return joined(parts, ", ");
 }
 
 // The estimates, and beside them what is placed.

@@ -8,6 +8,7 @@
 
 #include "planner/cli/frame/table.h"
 #include "planner/core/shares.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -56,7 +57,7 @@ std::string split_line(const sim::StepSplit& split) {
   for (const Shown& part : parts)
     if (part.tenths > 0)
       words.push_back(fmt::format("{} {:.1f} %", name(part.use), percent_of(part)));
-  return fmt::format("{} = 100 % of the step{}", fmt::join(words, ", "),
+  return fmt::format("{} = 100 % of the step{}", joined(words, ", "),
                      split.stages > 1 ? fmt::format(" of stage {}", split.stage) : "");
 }
 

@@ -44,7 +44,7 @@ void check_recipe(const StackProfile& stack) {
   const std::vector<std::string> known(std::begin(kRecipeNames), std::end(kRecipeNames));
   const bool found = std::find(known.begin(), known.end(), stack.recipe) != known.end();
   if (found || stack.recipe.empty()) return;
-  throw_bad_input(fmt::format("/recipe: expected one of {}, got {}{}", fmt::join(known, ", "),
+  throw_bad_input(fmt::format("/recipe: expected one of {}, got {}{}", joined(known, ", "),
                               in_quotes(stack.recipe), did_you_mean(stack.recipe, known)));
 }
 

@@ -9,6 +9,7 @@
 #include "planner/cli/predict/prediction_output.h"
 #include "planner/cli/predict/split_output.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -29,7 +30,7 @@ Value limits(const std::vector<sim::Limit>& limits) {
     if (words.size() < kShown)
       words.push_back(fmt::format("{} {}", limit.resource, percent(limit.share)));
   }
-  return {rows, fmt::format("{}", fmt::join(words, ", "))};
+  return {rows, joined(words, ", ")};
 }
 
 Value rests_on(const std::vector<double>& reliances) {
@@ -56,7 +57,7 @@ std::string certainty_words(const Sheet& time, const Certainty& certainty) {
   std::vector<std::string> parts = certainty.unknown;
   if (certainty.exceeded) parts.push_back(time["exceeds"].words);
   if (parts.empty()) return "measured runs of the same stack, device, format and features";
-  return fmt::format("{}", fmt::join(parts, "; "));
+  return joined(parts, "; ");
 }
 
 // Where the time of a stage goes, by lanes. People read step_split in its place.

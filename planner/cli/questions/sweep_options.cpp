@@ -58,7 +58,7 @@ std::vector<AxisOption> axis_options() {
   for (const AxisOption& option : options) names.push_back(option.name);
   for (const HardwareQuantity& quantity : hardware_quantities()) names.emplace_back(quantity.name);
   throw_bad_input(fmt::format("--over: unknown axis {}{} (known: {})", in_quotes(name),
-                              did_you_mean(name, names), fmt::join(names, ", ")));
+                              did_you_mean(name, names), joined(names, ", ")));
 }
 
 // What would be typed for one value of an axis.

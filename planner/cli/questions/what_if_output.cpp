@@ -8,6 +8,7 @@
 #include "planner/cli/frame/words.h"
 #include "planner/cli/questions/what_if.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 #include "planner/search/quantity_use.h"
 
 namespace zplan {
@@ -79,7 +80,7 @@ std::string moved_parts(const sim::SimResult& before, const sim::SimResult& afte
   std::vector<std::string> words;
   for (const auto& [by, text] : moved)
     if (words.size() < kMostParts) words.push_back(text);
-  return fmt::format("{}", fmt::join(words, ", "));
+  return joined(words, ", ");
 }
 
 // What is in use for most of the step.
@@ -151,7 +152,7 @@ std::string limits_words(const Crossing& on) {
     for (const sim::Limit& limit : on.sim->limits)
       if (words.size() < kShown)
         words.push_back(fmt::format("{} {}", limit.resource, percent(limit.share)));
-  return fmt::format("{}", fmt::join(words, ", "));
+  return joined(words, ", ");
 }
 
 Sheet side(const Answer& answer, const Crossing& own) {

@@ -5,7 +5,6 @@
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/run/comparison_output.h"
-#include "planner/cli/run/run_report.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
 #include "planner/program/timeline/comparison.h"
@@ -42,6 +41,11 @@ Sheet alone_sheet(std::string_view whose, const ComparedSide& side) {
 }
 
 }  // namespace
+
+Value ratio_value(Seconds predicted, Seconds measured) {
+  const auto quotient = ratio(predicted, measured);
+  return quotient ? number("{:.2f}", *quotient) : Value(nullptr, "-");
+}
 
 Sheet comparison_sheet(const Comparison& c) {
   Table table({"what:", "operations", "predicted_s: predicted", "measured_s: measured",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "planner/cli/frame/output.h"
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
 

@@ -4,6 +4,7 @@
 
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/run/comparison_output.h"
 #include "planner/cli/run/run_report.h"
 
 namespace zplan {
@@ -186,11 +187,6 @@ Sheet check_sheet(const RunReport& report) {
 }
 
 }  // namespace
-
-Value ratio_value(Seconds predicted, Seconds measured) {
-  const auto quotient = ratio(predicted, measured);
-  return quotient ? number("{:.2f}", *quotient) : Value(nullptr, "-");
-}
 
 bool RunReport::agrees() const {
   return std::all_of(check.begin(), check.end(), [](const CheckRow& row) { return row.agrees(); });

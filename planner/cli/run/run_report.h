@@ -58,9 +58,4 @@ struct RunReport {
 };
 
 Sheet run_sheet(const PlannedJob& planned, const RunReport& report);
-
-// "1.25": measured over predicted, as runs and comparisons of timelines show it; null where nothing
-// was predicted.
-Value ratio_value(Seconds predicted, Seconds measured);
-
 }  // namespace zplan

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/checkpoint/weight_writer.h"
 #include "exec/memory/state_access.h"
 #include "planner/cli/frame/plan_file.h"
 #include "planner/foreign/hugging_face/weight_files.h"

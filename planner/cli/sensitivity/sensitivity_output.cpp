@@ -7,6 +7,7 @@
 #include "planner/cli/frame/words.h"
 #include "planner/cli/sensitivity/sensitivity.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -137,9 +138,7 @@ void say_checks(const PlanPrices& prices, Sheet& out) {
   out.print(table.text(kIndent));
 }
 
-std::string names(const std::vector<std::string_view>& list) {
-  return fmt::format("{}", fmt::join(list, ", "));
-}
+std::string names(const std::vector<std::string_view>& list) { return joined(list, ", "); }
 
 std::vector<std::string_view> untouched(const Sensitivity& found) {
   std::vector<std::string_view> list;
@@ -193,7 +192,7 @@ std::string verdict(const PlanPrices& prices) {
     return begin +
            fmt::format("no single quantity shortens the {} of a step", format_seconds(step));
   return begin + fmt::format("10 % better saves most of the {} of a step: {}", format_seconds(step),
-                             fmt::join(best, ", "));
+                             joined(best, ", "));
 }
 
 }  // namespace

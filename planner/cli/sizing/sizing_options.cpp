@@ -12,6 +12,7 @@
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
+#include "planner/program/job/limits.h"
 #include "planner/search/questions/size_family.h"
 
 namespace zplan {

@@ -26,7 +26,7 @@ void keep_group(std::vector<RunRecord>& runs, const std::string& group) {
   if (!groups.contains(group)) {
     const std::vector<std::string> known(groups.begin(), groups.end());
     throw_bad_input(fmt::format("--group: no run of group {}{} (there are: {})", in_quotes(group),
-                                did_you_mean(group, known), fmt::join(known, ", ")));
+                                did_you_mean(group, known), joined(known, ", ")));
   }
   std::erase_if(runs, [&](const RunRecord& run) { return run.group != group; });
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "planner/cli/validate/validation.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -142,7 +143,7 @@ std::string run_table(const Validation& validation) {
     return value ? fmt::format("{:.4g}", *value) : std::string();
   };
   for (const RunResult& run : validation.runs) {
-    std::string remarks = fmt::format("{}", fmt::join(run.flags, "; "));
+    std::string remarks = joined(run.flags, "; ");
     if (!run.unsupported.empty()) remarks = "not supported: " + run.unsupported;
     if (!run.fits) remarks = "does not fit; " + remarks;
     out += fmt::format(

@@ -80,7 +80,7 @@ ConfigFile parse_config(std::string text, const std::string& name) {
     known.push_back(framework.title);
   }
   root.fail(fmt::format("expected a configuration of {}: none of its keys is here",
-                        fmt::join(known, " or ")));
+                        joined(known, " or ")));
 }
 
 ConfigFile read_config(const std::string& path) { return parse_config(read_text_file(path), path); }

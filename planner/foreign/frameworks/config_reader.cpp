@@ -190,7 +190,7 @@ void ConfigReader::name_strangers(std::string_view owner) {
   add(Trouble::kAssumed, strangers_.front(),
       fmt::format("{} of {}, no key{} of {} {}: {}{}", strangers_.size(), visible(owner),
                   strangers_.size() == 1 ? "" : "s", table_.framework(), table_.version(),
-                  fmt::join(named, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
+                  joined(named, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
 }  // namespace zplan

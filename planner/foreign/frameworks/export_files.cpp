@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/foreign/frameworks/embedded_scripts.h"
 #include "planner/foreign/frameworks/launch.h"
 #include "planner/foreign/frameworks/model_config_file.h"
@@ -50,7 +51,7 @@ std::optional<Finding> other_model(const Framework& framework, const Plan& plan,
   std::string why;
   try {
     read = framework.model(root);
-    why = read ? fmt::format("{}", fmt::join(config_differences(model, *read), ", "))
+    why = read ? joined(config_differences(model, *read), ", ")
                : "it names none that has these layers";
   } catch (const Error& error) {
     why = error.what();

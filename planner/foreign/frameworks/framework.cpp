@@ -140,7 +140,7 @@ const Framework& find_framework(std::string_view name) {
     if (framework.name == name) return framework;
     known.emplace_back(framework.name);
   }
-  throw_bad_input(fmt::format("expected a framework, {}, got {}{}", fmt::join(known, " or "),
+  throw_bad_input(fmt::format("expected a framework, {}, got {}{}", joined(known, " or "),
                               in_quotes(name), did_you_mean(name, known)));
 }
 

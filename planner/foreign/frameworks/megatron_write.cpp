@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/core/text.h"
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/unit_elements.h"
@@ -100,7 +101,7 @@ class MegatronWriting {
     std::vector<int> all;
     for (std::int64_t layer = 0; layer < model_.layers; ++layer)
       all.push_back(experts.is_in(layer) ? 1 : 0);
-    return fmt::format("[{}]", fmt::join(all, ","));
+    return fmt::format("[{}]", joined(all, ","));
   }
 
   void write_latent() {

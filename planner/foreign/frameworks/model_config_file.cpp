@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planner/core/json_reader.h"
+#include "planner/core/text.h"
 #include "planner/foreign/hugging_face/write_config.h"
 #include "planner/foreign/model_file.h"
 
@@ -42,7 +43,7 @@ ModelConfigFile model_config_file(const Plan& plan, const ModelConfig& model) {
     add(Trouble::kError,
         fmt::format("not written: no model_type of transformers has these layers; {} has {}. Build "
                     "the model in make_model of model_and_data.py",
-                    config.model_type, fmt::join(config.differences, ", ")));
+                    config.model_type, joined(config.differences, ", ")));
   else
     for (std::string& note : config.notes) add(Trouble::kNotModelled, std::move(note));
   return out;

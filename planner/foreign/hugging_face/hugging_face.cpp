@@ -32,7 +32,7 @@ JsonNode all_defaults() {
     node.fail(
         fmt::format("expected a model that can be planned, got {}: {}", in_quotes(type), why));
   const std::vector<std::string> all = hugging_face_types();
-  node.fail(fmt::format("expected one of {}, got {}{}{}", fmt::join(all, ", "), in_quotes(type),
+  node.fail(fmt::format("expected one of {}, got {}{}{}", joined(all, ", "), in_quotes(type),
                         did_you_mean(type, all),
                         has_code ? "; its own code (auto_map) would have to be run" : ""));
 }
@@ -107,8 +107,7 @@ void note_files(ConfigKeys& keys, std::vector<std::string>& notes) {
     notes.emplace_back("its own code (auto_map) is not run: read as the class of its model_type");
   const std::vector<std::string> unread = keys.unread();
   if (!unread.empty())
-    notes.push_back(fmt::format("unknown and left out: {}",
-                                visible(fmt::format("{}", fmt::join(unread, ", ")))));
+    notes.push_back(fmt::format("unknown and left out: {}", visible(joined(unread, ", "))));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ const FileType* file_type(DType dtype) {
 }
 
 std::string list_of(const std::vector<std::int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
+  return fmt::format("[{}]", joined(shape, ", "));
 }
 
 // ---- files that are there --------------------------------------------------------------------
@@ -244,7 +244,7 @@ void check_type(const std::string& type, const std::string& place) {
     throw_bad_input(
         fmt::format("{}: expected a model type whose weights can be read and written, "
                     "one of {}, got {}",
-                    place, fmt::join(types, ", "), in_quotes(type)));
+                    place, joined(types, ", "), in_quotes(type)));
 }
 
 }  // namespace
@@ -262,7 +262,7 @@ FoundWeights find_weights(const std::string& folder, const ModelConfig& model,
   const std::vector<std::string> differences = config_differences(model, read.model);
   if (!differences.empty())
     throw_bad_input(fmt::format("{}: another model than the plan's, {}: {}", path, model.name,
-                                fmt::join(differences, ", ")));
+                                joined(differences, ", ")));
   found.left_out = std::move(read.left_out);
   found.files = WeightFinder(folder, model, found.model_type).find(tensors);
   return found;
@@ -272,8 +272,7 @@ PublishedModel publish_model(const ModelConfig& model, bool drops) {
   WrittenConfig written = write_hugging_face(model, drops);
   if (written.text.empty())
     throw_bad_input(fmt::format("{}: expected a model of transformers; the nearest, {}, has {}",
-                                model.name, written.model_type,
-                                fmt::join(written.differences, ", ")));
+                                model.name, written.model_type, joined(written.differences, ", ")));
   check_type(written.model_type, model.name);
   return {std::move(written.model_type), std::move(written.text)};
 }

@@ -109,7 +109,7 @@ StoredWeights compare(const std::vector<StoredTensor>& tensors, const ModelConfi
     group.elements += tensor.elements;
     if (name.layer >= 0) group.layers.insert(name.layer);
   }
-  out.types = fmt::format("{}", fmt::join(types, ", "));
+  out.types = joined(types, ", ");
   const std::int64_t counted = parameter_count(model);
   if (out.parameters == counted) return out;
   out.differences.push_back(fmt::format("stored are {} parameters, counted {}: {:+}",

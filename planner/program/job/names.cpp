@@ -9,6 +9,7 @@
 #include <span>
 
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -186,7 +187,7 @@ std::optional<Enum> parse_name(std::string_view text) {
 template <typename Enum>
 std::string all_names() {
   const Words all = words(Enum{});
-  return fmt::format("{} or {}", fmt::join(all.first(all.size() - 1), ", "), all.back());
+  return fmt::format("{} or {}", joined(all.first(all.size() - 1), ", "), all.back());
 }
 
 #define ZPLAN_INSTANTIATE(Enum)                                    \

@@ -9,6 +9,7 @@
 
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
+#include "planner/core/text.h"
 #include "planner/program/kernels/kernel_table.h"
 
 namespace zplan {
@@ -139,7 +140,7 @@ const KernelSet& find_kernel_set(std::string_view id) {
     if (set.id == id) return set;
   std::vector<std::string> ids;
   for (const KernelSet& set : kernel_sets()) ids.emplace_back(set.id);
-  throw_bad_input(fmt::format("expected a kernel set ({}), got \"{}\"{}", fmt::join(ids, ", "), id,
+  throw_bad_input(fmt::format("expected a kernel set ({}), got \"{}\"{}", joined(ids, ", "), id,
                               did_you_mean(id, ids)));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -143,9 +144,9 @@ std::optional<std::string> operand_mismatch(Rows rows, std::span<const View> ope
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const View& v = operands[i];
     const auto dims = std::span(v.shape.dims).first(static_cast<std::size_t>(v.shape.rank));
-    texts.push_back(fmt::format("{}:{}[{}]", rows[i].name, name(v.dtype), fmt::join(dims, ",")));
+    texts.push_back(fmt::format("{}:{}[{}]", rows[i].name, name(v.dtype), joined(dims, ",")));
   }
-  return fmt::format("{}", fmt::join(texts, " "));
+  return joined(texts, " ");
 }
 
 }  // namespace zplan

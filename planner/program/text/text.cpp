@@ -6,6 +6,7 @@
 #include <span>
 
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/program/job/names.h"
 #include "planner/program/text/fields.h"
 #include "planner/program/text/scanner.h"
@@ -20,7 +21,7 @@ void put(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
 
 template <typename Range>
 std::string list_text(const Range& numbers) {
-  return fmt::format("[{}]", fmt::join(numbers, ","));
+  return fmt::format("[{}]", joined(numbers, ","));
 }
 
 std::string shape_text(const Shape& shape) {
@@ -241,7 +242,7 @@ std::string to_text(const Job& job) {
   out += "mesh";
   for (const Axis& axis : job.mesh.axes)
     put(out, " {} {} every {}", axis.name, axis.size, axis.stride);
-  if (!job.mesh.gpus.empty()) put(out, "\ngpus {}", fmt::join(job.mesh.gpus, " "));
+  if (!job.mesh.gpus.empty()) put(out, "\ngpus {}", joined(job.mesh.gpus, " "));
   out += '\n';
   put(out, "batch global {} micro {} micro_steps {} sequence {}\n", job.global_batch,
       job.micro_batch, job.micro_steps, job.sequence);

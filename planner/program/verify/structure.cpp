@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/core/text.h"
 #include "planner/program/job/tree.h"
 
 namespace zplan {
@@ -151,7 +152,7 @@ class StructureCheck {
         std::any_of(steps.begin(), steps.end(), [&](auto s) { return s % element != 0; });
     if (v.offset.value % element != 0 || between)
       add("{}: view of '{}' at {}, with strides {}, is not aligned to its {} elements",
-          node_name(p_, n), buffer.name, v.offset.value, fmt::join(steps, ", "), name(v.dtype));
+          node_name(p_, n), buffer.name, v.offset.value, joined(steps, ", "), name(v.dtype));
     if (v.dtype != buffer.dtype && v.access != Access::kScratch)
       add("{}: view of '{}' is {}, the buffer holds {}", node_name(p_, n), buffer.name,
           name(v.dtype), name(buffer.dtype));

@@ -17,7 +17,7 @@ const SizeFamily& find_size_family(std::string_view key) {
     if (family.key == key) return family;
     known.emplace_back(family.key);
   }
-  throw_bad_input(fmt::format("--family: expected one of {}, got {}{}", fmt::join(known, ", "),
+  throw_bad_input(fmt::format("--family: expected one of {}, got {}{}", joined(known, ", "),
                               in_quotes(key), did_you_mean(key, known)));
 }
 
