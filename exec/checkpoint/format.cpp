@@ -6,10 +6,10 @@
 #include <charconv>
 #include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "exec/checkpoint/checksum.h"
 #include "planner/core/error.h"
+#include "planner/core/json_edit.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/text.h"
 #include "planner/program/job/names.h"
@@ -26,10 +26,6 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMostRanks = std::int64_t{1} << 24;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 38;  // times ranks: below kMost
 constexpr std::array<std::string_view, 3> kSplits{"none", "rows", "columns"};
-
-std::string quote(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-}
 
 template <typename... Args>
 void put(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
@@ -70,8 +66,8 @@ std::string list(const Numbers& numbers) {
 void put_tensor(std::string& out, const Tensor& t) {
   const std::span<const std::int64_t> dims(t.shape.dims.data(),
                                            static_cast<std::size_t>(t.shape.rank));
-  put(out, "\n        {{\"name\": {}, \"shape\": {}, \"offset\": {}", quote(t.name), list(dims),
-      t.offset);
+  put(out, "\n        {{\"name\": {}, \"shape\": {}, \"offset\": {}", ascii_json_string(t.name),
+      list(dims), t.offset);
   if (t.split.kind != Split::Kind::kNone)
     put(out, ", \"split\": \"{}\", \"segments\": {}, \"piece_rows\": {}, \"blocks\": {}",
         kSplits[static_cast<std::size_t>(t.split.kind)], list(t.split.segments), t.piece_rows,
@@ -227,7 +223,7 @@ std::string to_text(const Header& header) {
       "{{\n  \"schema\": \"{}\",\n  \"step\": {},\n  \"samples\": {},\n  \"seed\": \"{:x}\",\n"
       "  \"world\": {},\n  \"fingerprint\": {},\n  \"loss_scale\": ",
       kHeaderSchema, header.step, header.samples, header.seed, header.world,
-      quote(header.fingerprint));
+      ascii_json_string(header.fingerprint));
   if (const auto& scale = header.loss_scale) {
     put(out,
         "{{\"scale\": {:.17g}, \"good_steps\": {:.17g}, \"skipped_steps\": {:.17g}, "
@@ -236,7 +232,8 @@ std::string to_text(const Header& header) {
   } else {
     out += "null";
   }
-  put(out, ",\n  \"validated\": {},\n  \"plan\": {}", header.validated, quote(header.plan));
+  put(out, ",\n  \"validated\": {},\n  \"plan\": {}", header.validated,
+      ascii_json_string(header.plan));
   return sealed(std::move(out));
 }
 
@@ -254,14 +251,16 @@ std::string to_text(const RankIndex& index) {
   out += "],\n  \"carried\": [";
   comma = "";
   for (const SavedCarried& carried : index.carried) {
-    put(out, "{}\n    {{\"buffer\": {}, ", std::exchange(comma, ","), quote(carried.buffer));
+    put(out, "{}\n    {{\"buffer\": {}, ", std::exchange(comma, ","),
+        ascii_json_string(carried.buffer));
     put_place(out, carried.at);
     out += "}";
   }
   out += "],\n  \"choices\": {";
   comma = "";
   for (const auto& [key, value] : index.choices)
-    put(out, "{}\n    {}: {}", std::exchange(comma, ","), quote(key), quote(value));
+    put(out, "{}\n    {}: {}", std::exchange(comma, ","), ascii_json_string(key),
+        ascii_json_string(value));
   out += "}";
   return sealed(std::move(out));
 }

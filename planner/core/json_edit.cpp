@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "planner/core/json_document.h"
 
@@ -125,6 +126,10 @@ std::string json_string(std::string_view text) {
     }
   }
   return out + '"';
+}
+
+std::string ascii_json_string(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
 JsonNode written_over(const JsonNode& base, const JsonNode& changes) {

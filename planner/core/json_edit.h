@@ -19,5 +19,7 @@ std::string json_text(const JsonNode& node);
 
 // In quotes, escaped.
 std::string json_string(std::string_view text);
+// The same in ASCII alone; bytes that are no UTF-8 become U+FFFD.
+std::string ascii_json_string(std::string_view text);
 
 }  // namespace zplan

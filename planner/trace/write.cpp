@@ -2,19 +2,15 @@
 
 #include <array>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "planner/core/json_edit.h"
 #include "planner/program/job/names.h"
 #include "planner/program/kernels/kernel_table.h"
 #include "planner/trace/trace.h"
 
 namespace zplan {
 namespace {
-
-std::string quote(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-}
 
 // Chrome's unit is the microsecond; with three decimals nothing of a nanosecond is lost.
 std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
@@ -26,7 +22,7 @@ class Writer {
 
   void write(const Trace& trace) {
     put(R"({{"displayTimeUnit":"ms","otherData":{{"source":{},"fingerprint":{}}},"traceEvents":[)",
-        quote(trace.source), quote(trace.fingerprint));
+        ascii_json_string(trace.source), ascii_json_string(trace.fingerprint));
     for (std::size_t i = 0; i < trace.ranks.size(); ++i) rank(trace.ranks[i], i);
     if (!trace.links.empty()) links(trace);
     text_ += "\n]}\n";
@@ -94,8 +90,8 @@ class Writer {
 
   void counter(const TraceCounter& c) {
     for (const TraceCounter::Point& p : c.points)
-      event(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{"{}":{:.6g}}}}})", quote(c.name),
-            process_, microseconds(p.ns), c.unit, p.value);
+      event(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{"{}":{:.6g}}}}})",
+            ascii_json_string(c.name), process_, microseconds(p.ns), c.unit, p.value);
   }
 
   void slice(const TraceSlice& s) {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "hwprofiles/quantities.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/questions/sweep_rows.h"
+#include "planner/core/json_reader.h"
 #include "planner/core/quantity.h"
 #include "planner/search/search.h"
 
@@ -162,10 +162,10 @@ std::vector<std::string> idle_axes(const SweepCommand& command, const std::vecto
 }
 
 std::string csv_field(const Value& value) {
-  const auto plain = nlohmann::ordered_json::parse(value.json);
+  const JsonNode plain = parse_json(value.json, "a value of the sweep");
   if (plain.is_null()) return "";
-  if (!plain.is_string()) return plain.dump();
-  const auto text = plain.get<std::string>();
+  if (!plain.is_string()) return value.json;
+  const std::string text = plain.string();
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);

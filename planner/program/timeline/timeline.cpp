@@ -5,23 +5,27 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
+#include "planner/core/json_edit.h"
 #include "planner/core/json_reader.h"
 #include "planner/program/job/names.h"
 
 namespace zplan {
 namespace {
 
-std::string quote(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-}
-
 template <typename... Args>
 void put(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
   fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+}
+
+void put_kernels(std::string& out, const std::map<std::string, std::string>& kernels) {
+  out += ",\n\"kernels\":{";
+  for (const auto& [name, chosen] : kernels)
+    put(out, "{}{}:{}", out.back() == '{' ? "" : ",", ascii_json_string(name),
+        ascii_json_string(chosen));
+  out += '}';
 }
 
 SimTime time(JsonObject& span, std::string_view key, SimTime min) {
@@ -76,7 +80,7 @@ void sort_spans(RankTimeline& rank) {
 std::string to_json(const Timeline& timeline) {
   std::string out =
       fmt::format(R"({{"schema":"zplan.timeline/1","source":{},"fingerprint":{},"ranks":[)",
-                  quote(timeline.source), quote(timeline.fingerprint));
+                  ascii_json_string(timeline.source), ascii_json_string(timeline.fingerprint));
   for (const RankTimeline& rank : timeline.ranks) {
     if (&rank != &timeline.ranks.front()) out += ',';
     put(out, R"({{"stage":{},"rank":{},"spans":[)", rank.stage, rank.rank);
@@ -90,8 +94,7 @@ std::string to_json(const Timeline& timeline) {
     out += "]}";
   }
   out += ']';
-  if (!timeline.kernels.empty())
-    put(out, ",\n\"kernels\":{}", nlohmann::json(timeline.kernels).dump());
+  if (!timeline.kernels.empty()) put_kernels(out, timeline.kernels);
   return out + "}\n";
 }
 
