@@ -16,7 +16,8 @@
 //
 // The k-th send of a class on a lane meets the k-th receive of its peer on that lane; collectives
 // over several classes meet by order within (lane, group).
-// Left out: ranks of a class that drift apart, failures, compute slowed by concurrent transfers.
+// Collectives and copies beside an op of the compute lane slow it by their rates of the stack
+// (OpCost::slowdown). Left out: ranks of a class that drift apart, failures.
 #pragma once
 
 #include <array>

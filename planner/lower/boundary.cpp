@@ -53,15 +53,15 @@ BufferId Boundaries::add(const Chunk& chunk, std::string name, std::int32_t slot
 
 std::optional<std::size_t> Boundaries::own_chunk(std::int32_t further) const {
   const std::int32_t piece = s_.chunk().piece + further;
-  if (piece < 0 || piece == s_.pieces.size()) return std::nullopt;
-  const ChunkMap::Place at = s_.pieces.at(piece);
+  if (piece < 0 || piece == s_.chunk_map.size()) return std::nullopt;
+  const ChunkMap::Place at = s_.chunk_map.at(piece);
   if (at.rank != s_.index) return std::nullopt;
   return static_cast<std::size_t>(at.chunk);
 }
 
 // Stages are a ring for schedules whose chunks go round.
 Boundaries::Neighbour Boundaries::neighbour(std::int32_t further) const {
-  const std::int32_t step = s_.pieces.at(s_.chunk().piece + further).rank - s_.index;
+  const std::int32_t step = s_.chunk_map.at(s_.chunk().piece + further).rank - s_.index;
   const bool wraps = std::abs(step) > 1;
   const bool up = (step > 0) != wraps;
   return {

@@ -49,8 +49,8 @@ std::int32_t loaded_in_flight(const Stage& stage, const Chunk& chunk) {
 
 std::vector<Chunk> make_chunks(const Decoder& model, const Stage& stage, const PassOrder& order) {
   std::vector<Chunk> chunks;
-  for (std::int32_t number = 0; number < stage.pieces.chunks(); ++number) {
-    Chunk chunk{.number = number, .piece = stage.pieces.position(stage.index, number)};
+  for (std::int32_t number = 0; number < stage.chunk_map.chunks(); ++number) {
+    Chunk chunk{.number = number, .piece = stage.chunk_map.position(stage.index, number)};
     for (std::int32_t piece = 0; piece < chunk.piece; ++piece)
       chunk.first_layer += stage.plan.layers_of_piece(stage.model_layers, piece);
     chunk.layers = stage.plan.layers_of_piece(stage.model_layers, chunk.piece);
@@ -96,11 +96,11 @@ void keep_across_steps(Program& program) {
 }
 
 RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layout,
-                      const ChunkMap& pieces, std::int32_t index) {
+                      const ChunkMap& chunk_map, std::int32_t index) {
   const Plan& plan = model.sizes().plan;
   ProgramBuilder out(layout.layers_together());
   BodyBuffers body(out);
-  Stage stage{model.sizes(), mesh, layout, out, body, pieces, pair_axes(plan, mesh)};
+  Stage stage{model.sizes(), mesh, layout, out, body, chunk_map, pair_axes(plan, mesh)};
   stage.workspace = make_workspace(out, stage.kernels);
   stage.index = index;
   stage.across_steps = reaches_across_steps(plan);
@@ -138,9 +138,9 @@ Job lower_unordered(const Plan& plan, const Decoder& decoder) {
   job.micro_steps = plan.micro_steps();
   job.sequence = plan.batch.sequence;
   job.units = layout.units;
-  const ChunkMap pieces = pieces_of(plan);
+  const ChunkMap chunk_map = pieces_of(plan);
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    job.classes.push_back(lower_stage(decoder, job.mesh, layout, pieces, stage));
+    job.classes.push_back(lower_stage(decoder, job.mesh, layout, chunk_map, stage));
   return job;
 }
 

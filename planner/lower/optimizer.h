@@ -106,7 +106,7 @@ class Optimizer {
   ChoiceBias choice_bias_;
   std::optional<DelayedUpdate> delayed_;
   std::map<UnitIndex, States> brought_;  // of units apart, until they are written
-  View host_scalars_, scalars_;          // [10] f64
+  View host_scalars_, scalars_;          // [kStepScalarCount] f64
   View sum_, host_sum_;                  // [1] f64
   View clip_, host_clip_;                // [2] f64
   View loss_scale_;                      // [3] f64

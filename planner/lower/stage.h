@@ -83,7 +83,7 @@ struct Stage : Sizes {
   ProgramBuilder& out;
   BodyBuffers& body;
 
-  const ChunkMap& pieces;
+  const ChunkMap& chunk_map;  // which stage has which layers
   AxisSet pair{};  // along which the other replica is that takes over where the way turns
   std::int32_t index = 0;
   std::vector<Chunk> chunks{};
@@ -119,12 +119,12 @@ struct Stage : Sizes {
   const Chunk& chunk() const { return chunks[current]; }
 
   // Whether the stage, or a chunk of it, has the first or the last piece of the model.
-  std::int32_t first_stage() const { return pieces.at(0).rank; }
-  std::int32_t last_stage() const { return pieces.at(pieces.size() - 1).rank; }
+  std::int32_t first_stage() const { return chunk_map.at(0).rank; }
+  std::int32_t last_stage() const { return chunk_map.at(chunk_map.size() - 1).rank; }
   bool is_first() const { return first_stage() == index; }
   bool is_last() const { return last_stage() == index; }
   bool is_first(const Chunk& chunk) const { return chunk.piece == 0; }
-  bool is_last(const Chunk& chunk) const { return chunk.piece == pieces.size() - 1; }
+  bool is_last(const Chunk& chunk) const { return chunk.piece == chunk_map.size() - 1; }
 
   // Slots of every ring of gather units: the one in use and those ahead of it or behind.
   std::int32_t ring_slots() const { return plan.prefetch + 1; }
@@ -258,7 +258,7 @@ struct Stage : Sizes {
     return layout.held[unit] == Held::kBothEnds && first_stage() != last_stage();
   }
   // Whether the stage has both ends of the model, and comes to them in different passes.
-  bool has_ends_apart() const { return is_first() && is_last() && pieces.size() > 1; }
+  bool has_ends_apart() const { return is_first() && is_last() && chunk_map.size() > 1; }
   // An activation that lives within the body, of the layer that is emitted.
   View transient(const std::string& name, Shape shape, DType dtype);
 };

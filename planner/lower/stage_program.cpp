@@ -83,7 +83,7 @@ void StageProgram::update_after_backward() {
   s_.body.next_body();
   parameters_.keep_older();
   const bool of_step_before = s_.across_steps && !s_.after_update;
-  if (!s_.across_steps) s_.gradients_behind = updates_behind(s_.chunk().piece, s_.pieces.size());
+  if (!s_.across_steps) s_.gradients_behind = updates_behind(s_.chunk().piece, s_.chunk_map.size());
   optimizer_.begin_update(of_step_before ? s_.micro_steps : s_.gradients_behind);
   optimizer_.emit();
   s_.gradients_behind = 0;

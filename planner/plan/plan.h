@@ -1,5 +1,7 @@
 // Plan: every decision of a training step and nothing computed from them. Schema "zplan.plan/1".
-// Read by planner/lower only (law 1); everything downstream reads the Job.
+// Only planner/lower makes operations of it (law 1): place, cost, sim and exec read the Job.
+// Search, certainty, validate, foreign and the command line read single decisions, for bounds,
+// words and files.
 #pragma once
 
 #include <cstdint>

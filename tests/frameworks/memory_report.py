@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import sources  # noqa: E402
 from report import ROOT, tree_hash  # noqa: E402
 
 MEASURED = ROOT / "tests" / "data" / "memory_tracker.jsonl"
@@ -68,6 +69,7 @@ def main():
         sys.exit(__doc__)
     cases = [json.loads(line) for line in MEASURED.read_text(encoding="utf-8").splitlines()]
     REPORT.write_text(page(cases, predictions(sys.argv[1])), encoding="utf-8")
+    sources.stamp(REPORT.name)
 
 
 if __name__ == "__main__":

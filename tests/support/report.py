@@ -9,6 +9,8 @@ import pathlib
 import platform
 import subprocess
 
+import sources
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -56,7 +58,8 @@ def write_report(script, results, about, name=None):
     }
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    print(f"wrote {path.relative_to(ROOT)}")
+    sources.stamp(path.name)
+    print(f"wrote {path.relative_to(ROOT)}; `tests/documents_check.py --mark` brings it into the documents")
 
 
 def write_report_of_runs(script, rows, about, markdown, profile):

@@ -1,11 +1,6 @@
 // The vocabulary of a training step: data types, memory tiers, lanes, roles, kernels, collectives.
 // Everything here is an enumeration or a small value; each has a name (names.cpp) that the text
 // form, the Timeline and the reports use. Nothing here has a duration.
-//
-// Glossary of shape letters: b sequences per micro-batch, s sequence length, T = b*s tokens,
-// h hidden, a query heads, g key-value heads, n = a + 2g, d head size, f MLP width, V vocabulary
-// (Vp padded), L layers. Sizes are those of one rank: with tensor parallelism a, g, f and Vp are
-// the rank's part; with sequence parallelism T is where an operand says so.
 #pragma once
 
 #include <cstddef>
