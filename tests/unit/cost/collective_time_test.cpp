@@ -276,7 +276,8 @@ TEST(CollectiveTime, OverTheBorderABroadcastSendsAllOfItsBuffer) {
 // What goes up, and the sum of a part for the others: 1 + 1/8 of 800 MB at 100 GB/s. Over nodes
 // beside a tree at 0.92 of 40 GB/s, which sends twice as many bytes.
 TEST(CollectiveTime, SwitchesThatAddUpTakeABufferAndTheSumOfAPart) {
-  constexpr LatencyProfile kTree{.collective_inter = {20e-6}, .per_log2_nodes = {3e-6}};
+  constexpr LatencyProfile kTree{
+      .collective_inter = {20e-6}, .per_log2_nodes = {3e-6}, .per_node = {1}};
   CollectiveProfile profile = round_profile();
   profile.constants.nvls = {100e9};
   profile.constants.nvls_base = {5e-6};

@@ -175,7 +175,7 @@ TEST(KernelTime, EveryKernelHasATime) {
 TEST(KernelTime, AHeadIsAlignedWhereItsWidthIsAMultipleOfEight) {
   const auto is_unaligned = [](std::int64_t width) {
     Program program;
-    program.attributes.push_back({.base = width});
+    program.attributes.emplace_back()[0].base = width;
     program.nodes.push_back({.kind = OpKind::kKernel, .kernel = KernelId::kCrossEntropy});
     program.nodes.back().attributes = 0;
     return has_unaligned_head(program);
