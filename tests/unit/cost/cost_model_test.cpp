@@ -624,6 +624,14 @@ TEST(CostModel, BothEndsOfATransferCarryTheSameCost) {
   EXPECT_EQ(model.costs(0)[0].method, "network");
 }
 
+TEST(CostModel, OfNodesWithAsManyRanksTheFirstHasTheRepresentative) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 4);
+  const Job job = make_job(program, 8);
+  const Cluster cluster = small_machine(2);
+  EXPECT_EQ(CostModel(job, cluster).place(0).node, 0);
+}
+
 TEST(CostModel, TheRepresentativeSitsWhereMostRanksOfItsClassAre) {
   ClassBuilder program;
   program.stream(Lane::kCompute, 4);

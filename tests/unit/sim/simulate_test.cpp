@@ -161,6 +161,9 @@ TEST(Simulate, FlowsOfTwoLanesShareTheHostMemory) {
   const SimResult result = run(make_job(program), cluster);
   EXPECT_NEAR(result.first_step.value, 20e-3, 1e-9);
   EXPECT_EQ(result.limited_by, "host memory (dram)");
+  ASSERT_FALSE(result.links.empty());
+  for (const LinkReport& link : result.links)
+    EXPECT_NEAR(link.busy_share, 1, 1e-6) << link.name << " in one step";
 }
 
 TEST(Simulate, ComputeWaitsForStagedCopies) {
@@ -429,6 +432,9 @@ TEST(Simulate, ThePeriodIsNeverBelowTheBusiestLane) {
   const SimResult result = run(make_job(program));
   EXPECT_NEAR(result.first_step.value, 36e-6, 1e-12);
   EXPECT_NEAR(result.period.value, 10e-6, 1e-12);
+  Seconds sum{};
+  for (const Seconds part : result.split.parts) sum += part;
+  EXPECT_NEAR(sum.value, 10e-6, 1e-12) << "parts add up to the period, not to the steps that ran";
 }
 
 // 60 of 80 MB over peer links of 100 GB/s in one node; over two nodes the 160 MB of four ranks that
@@ -565,6 +571,92 @@ TEST(Simulate, AsManyStepsAreSimulatedAsAreAskedFor) {
 }
 
 // 10^6 kernels of 10^15 bytes, 1,000 s each.
+// Step k of the compute lane ends at 10 k us, of the chain beside it at 27 + 9 k: from step 28 on
+// steps take 10 us and not 9.
+Job catching_up() {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 10 * kMicro);
+  NodeIndex last = program.stream(Lane::kCommGather, 9 * kMicro);
+  for (const Lane lane : {Lane::kCommReduce, Lane::kH2d, Lane::kD2h})
+    last = program.stream(lane, 9 * kMicro, {after(last)});
+  return make_job(program);
+}
+
+TEST(Simulate, StepsThatAgreeWithinTheToleranceEndTheSimulation) {
+  SimOptions options;
+  options.min_steps = 28;
+  options.max_steps = 40;
+  EXPECT_EQ(simulate(catching_up(), small_machine(), options).steps, 29);
+  options.tolerance = 0.2;
+  EXPECT_EQ(simulate(catching_up(), small_machine(), options).steps, 28);
+}
+
+TEST(Simulate, OfStepsThatDoNotAgreeTheLastHalfIsSplit) {
+  SimOptions options;
+  options.min_steps = options.max_steps = 28;
+  options.skip_repetitions = false;
+  const SimResult result = simulate(catching_up(), small_machine(), options);
+  EXPECT_FALSE(result.steady);
+  EXPECT_EQ(result.split.steps, 13);
+  EXPECT_NEAR(result.split.parts[static_cast<std::size_t>(TimePart::kCompute)].value, 10e-6, 1e-9);
+}
+
+// d log(period) / d log(constant)
+double reliance(const SimResult& result, Constant constant) { return result.reliances[constant]; }
+
+// Of a kernel of 20 us 10 pass beside a sum that slows it by half: 6.67 us of it are done then, and
+// it takes 23.33, of which 3.33 are due to the slowdown.
+TEST(Simulate, TimeThatAKernelIsSlowedRestsOnWhatSlowsIt) {
+  Cluster cluster = small_machine();
+  cluster.stack.overlap_slowdown = 0.5;
+  cluster.stack.copy_slowdown = 0.5;
+  ClassBuilder program;
+  const NodeIndex kernel = program.stream(Lane::kCompute, 20 * kMicro);
+  program.collective(CollectiveKind::kAllReduce, testing_support::groups::kData, kMega,
+                     {after(kernel, 0, 1)}, Lane::kCommReduce);
+  SimOptions options;
+  options.find_reliances = true;
+  const SimResult result = simulate(make_job(program, 2), cluster, options);
+  EXPECT_NEAR(result.period.value, 70e-6 / 3, 1e-11);
+  EXPECT_NEAR(reliance(result, constant_of(&StackRates::overlap_slowdown)), 1.0 / 7, 1e-6);
+  EXPECT_NEAR(reliance(result, constant_of(&StackRates::copy_slowdown)), 0, 1e-6);
+  EXPECT_NEAR(reliance(result, constant_of(HardwareTime::kMemory)), 1, 1e-6);
+}
+
+// 5 us to launch a kernel of 1: where the host runs ahead it alone counts, and where it waits for
+// each kernel both do.
+TEST(Simulate, TimeThatTheHostTakesRestsOnItsLaunches) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {5e-6};
+  ClassBuilder program;
+  program.repeat(3, [&] { program.stream(Lane::kCompute, 1 * kMicro); });
+  const Job job = make_job(program);
+  SimOptions options;
+  options.find_reliances = true;
+  const SimResult ahead = simulate(job, cluster, options);
+  EXPECT_NEAR(ahead.period.value, 15e-6, 1e-11);
+  EXPECT_NEAR(reliance(ahead, constant_of(HardwareTime::kLaunch)), 1, 1e-6);
+  cluster.node.device.launch_queue_depth = 1;
+  const SimResult waiting = simulate(job, cluster, options);
+  EXPECT_NEAR(waiting.period.value, 18e-6, 1e-11);
+  EXPECT_NEAR(reliance(waiting, constant_of(HardwareTime::kLaunch)), 5.0 / 6, 1e-6);
+  EXPECT_NEAR(reliance(waiting, constant_of(HardwareTime::kMemory)), 1.0 / 6, 1e-6);
+}
+
+// One operation outstanding per lane: the kernel behind three reductions is not reached before the
+// second of them has ended.
+TEST(Simulate, WhatTheHostHasNotReachedWaitsForItsLaunch) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {1e-6};
+  cluster.node.device.launch_queue_depth = 1;
+  ClassBuilder program;
+  program.repeat(3, [&] { program.stream(Lane::kCommReduce, 10 * kMicro); });
+  program.stream(Lane::kCompute, 1 * kMicro);
+  const SimResult result = run(make_job(program), cluster);
+  EXPECT_NEAR(part_us(result, TimePart::kWait), 0, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kLaunch), result.period.value * 1e6 - 1, 1e-6);
+}
+
 TEST(Simulate, AStepThatIsLongerThanTheClockIsBadInput) {
   ClassBuilder program;
   program.repeat(1'000'000, [&] { program.stream(Lane::kCompute, 1'000'000'000'000'000); });

@@ -145,6 +145,9 @@ TEST(SteadyLoop, AClassThatIsSlowerIsAsLateAsItsPaceMakesIt) {
   const Both both = simulate_both(job, small_machine());
   EXPECT_GT(result.skipped_ops, both.full.ops / 2);
   EXPECT_PRED2([](Seconds a, Seconds b) { return close(a, b); }, result.period, both.full.period);
+  EXPECT_PRED2([](Seconds a, Seconds b) { return close(a, b); }, result.first_step,
+               both.full.first_step)
+      << "the kernel that runs meanwhile is late, too";
 }
 
 // Two stages, the second by 0.2 % slower, whose kernels wait for two copies of 10 us, one after the
