@@ -143,6 +143,193 @@ TEST(CollectiveTime, LargeAllReducesOfEightUseTheSwitchesAndThoseOfFourDoNot) {
   EXPECT_EQ(time(8).moved, Bytes{(std::int64_t{1} << 30) * 9 / 8});
 }
 
+// Round constants, so that expected times can be written down: rates of 100 GB/s whatever the size
+// of the group; the low protocol reaches half of them and starts first.
+CollectiveProfile round_profile() {
+  CollectiveProfile profile;
+  CollectiveConstants& c = profile.constants;
+  c.low_base = {1e-6};
+  c.low_hop = {0.1e-6};
+  c.low_share = 0.5;
+  c.base = {10e-6};
+  c.hop = {1e-6};
+  c.rates.fill({100e9});
+  return profile;
+}
+
+CollectiveTime by_formula(const CollectiveCall& call, const CollectiveProfile& profile,
+                          const LatencyProfile& latency = {}) {
+  return collective_formula(call, &profile, latency);
+}
+
+// 800 MB in 8 parts of 100: 7 are sent at 100 GB/s, the own one is copied, which takes half as long
+// as a part that is sent.
+TEST(CollectiveTime, OfAllPartsTheOwnOneIsCopied) {
+  CollectiveProfile profile = round_profile();
+  const auto transfer = [&](CollectiveKind kind) {
+    return by_formula({.kind = kind, .bytes = {800'000'000}, .ranks = 8}, profile).transfer.value;
+  };
+  EXPECT_NEAR(transfer(CollectiveKind::kAllGather), 7e-3, 1e-12);
+  EXPECT_NEAR(transfer(CollectiveKind::kAllToAll), 7e-3, 1e-12);
+  profile.constants.own = 0.5;
+  EXPECT_NEAR(transfer(CollectiveKind::kAllGather), 7.5e-3, 1e-12);
+  EXPECT_NEAR(transfer(CollectiveKind::kReduceScatter), 7.5e-3, 1e-12);
+  EXPECT_NEAR(transfer(CollectiveKind::kAllToAll), 7.5e-3, 1e-12);
+  EXPECT_NEAR(transfer(CollectiveKind::kAllReduce), 14e-3, 1e-12) << "has a constant of its own";
+  EXPECT_NEAR(transfer(CollectiveKind::kBroadcast), 8e-3, 1e-12) << "has no own part";
+  profile.constants.own_all_reduce = 1.5;
+  EXPECT_NEAR(transfer(CollectiveKind::kAllReduce), 15.5e-3, 1e-12);
+}
+
+// Of 8 kB 7 are sent: at half of 100 GB/s 0.14 us, after 7 hops of 0.1 us.
+TEST(CollectiveTime, TheLowProtocolStartsSoonerAndReachesItsShareOfTheRate) {
+  const CollectiveTime time = by_formula(
+      {.kind = CollectiveKind::kAllGather, .bytes = {8000}, .ranks = 8}, round_profile());
+  EXPECT_EQ(time.method, "ring LL128");
+  EXPECT_NEAR(time.latency.value, 1e-6 + 7 * 0.1e-6, 1e-15);
+  EXPECT_NEAR(time.transfer.value, 0.14e-6, 1e-15);
+}
+
+// [NCCL] 120 of the 128 bytes of a line are data. 2 ranks on 2 nodes: half of 16 kB at 1 GB/s.
+TEST(CollectiveTime, TheLowProtocolSendsFlagsBetweenNodes) {
+  const CollectiveTime time = by_formula({.kind = CollectiveKind::kAllGather,
+                                          .bytes = {16'000},
+                                          .ranks = 2,
+                                          .nodes = 2,
+                                          .border = {1e9}},
+                                         round_profile());
+  EXPECT_EQ(time.method, "ring LL128 over nodes");
+  EXPECT_NEAR(time.transfer.value, 8e-6 * 128 / 120, 1e-15);
+}
+
+// The best number of pieces costs root x sqrt(us of moving), in us: of 10 ms 2 x 100 us.
+TEST(CollectiveTime, PiecesOfATransferTakeTheirTimeToStart) {
+  CollectiveProfile profile = round_profile();
+  profile.constants.root = 2;
+  const CollectiveTime time = by_formula(
+      {.kind = CollectiveKind::kBroadcast, .bytes = {1'000'000'000}, .ranks = 2}, profile);
+  EXPECT_EQ(time.method, "ring Simple");
+  EXPECT_NEAR(time.transfer.value, 10e-3 + 200e-6, 1e-12);
+}
+
+// 4 nodes of 2: of 7 steps 3 are between nodes, of an all-reduce's 14 six. One of them costs
+// per_node, the first of all inter.
+TEST(CollectiveTime, StepsBetweenNodesAreNoHopsWithinOne) {
+  constexpr LatencyProfile kRing{
+      .collective_inter = {20e-6}, .per_log2_nodes = {1}, .per_node = {3e-6}};
+  const auto latency = [&](CollectiveKind kind) {
+    const CollectiveTime time =
+        by_formula({.kind = kind, .bytes = {1 << 30}, .ranks = 8, .nodes = 4, .border = {200e9}},
+                   round_profile(), kRing);
+    EXPECT_EQ(time.method, "ring Simple over nodes");
+    return time.latency.value;
+  };
+  EXPECT_NEAR(latency(CollectiveKind::kAllGather), 10e-6 + 4e-6 + 20e-6 + 3 * 3e-6, 1e-12);
+  EXPECT_NEAR(latency(CollectiveKind::kAllReduce), 10e-6 + 8e-6 + 20e-6 + 6 * 3e-6, 1e-12);
+}
+
+// 4 nodes of 2: a chain of 2 has one hop, a tree over 4 nodes two levels; up and down for an
+// all-reduce, which sends 2 x 1 GB at 0.92 of 100 GB/s.
+TEST(CollectiveTime, ATreeHasTheHopsOfItsChainsAndItsLevelsInEachPass) {
+  constexpr LatencyProfile kTree{
+      .collective_inter = {20e-6}, .per_log2_nodes = {3e-6}, .per_node = {1}};
+  const auto time = [&](CollectiveKind kind) {
+    const CollectiveTime found = by_formula(
+        {.kind = kind, .bytes = {1'000'000'000}, .ranks = 8, .nodes = 4, .border = {1e12}},
+        round_profile(), kTree);
+    EXPECT_EQ(found.method, "tree Simple over nodes");
+    return found;
+  };
+  const CollectiveTime reduce = time(CollectiveKind::kAllReduce);
+  EXPECT_NEAR(reduce.latency.value, 10e-6 + 2e-6 + 20e-6 + 4 * 3e-6, 1e-12);
+  EXPECT_NEAR(reduce.transfer.value, 20e-3 / 0.92, 1e-12);
+  const CollectiveTime broadcast = time(CollectiveKind::kBroadcast);
+  EXPECT_NEAR(broadcast.latency.value, 10e-6 + 1e-6 + 20e-6 + 2 * 3e-6, 1e-12);
+  EXPECT_NEAR(broadcast.transfer.value, 10e-3 / 0.92, 1e-12);
+}
+
+TEST(CollectiveTime, ATreeReaches092OfARingsRateBetweenNodesToo) {
+  constexpr LatencyProfile kTree{.per_node = {1}};
+  const CollectiveTime time = by_formula({.kind = CollectiveKind::kBroadcast,
+                                          .bytes = {1'000'000'000},
+                                          .ranks = 4,
+                                          .nodes = 2,
+                                          .border = {10e9}},
+                                         round_profile(), kTree);
+  EXPECT_EQ(time.method, "tree Simple over nodes") << "of two nodes, too";
+  EXPECT_NEAR(time.transfer.value, 100e-3 / 0.92, 1e-12);
+}
+
+TEST(CollectiveTime, OverTheBorderABroadcastSendsAllOfItsBuffer) {
+  constexpr LatencyProfile kRing{.per_log2_nodes = {1}};
+  const CollectiveTime time = by_formula({.kind = CollectiveKind::kBroadcast,
+                                          .bytes = {1'000'000'000},
+                                          .ranks = 4,
+                                          .nodes = 2,
+                                          .border = {10e9}},
+                                         round_profile(), kRing);
+  EXPECT_EQ(time.method, "ring Simple over nodes");
+  EXPECT_NEAR(time.transfer.value, 100e-3, 1e-12);
+  EXPECT_EQ(time.crossing, Bytes{1'000'000'000});
+}
+
+// What goes up, and the sum of a part for the others: 1 + 1/8 of 800 MB at 100 GB/s. Over nodes
+// beside a tree at 0.92 of 40 GB/s, which sends twice as many bytes.
+TEST(CollectiveTime, SwitchesThatAddUpTakeABufferAndTheSumOfAPart) {
+  constexpr LatencyProfile kTree{
+      .collective_inter = {20e-6}, .per_log2_nodes = {3e-6}, .per_node = {1}};
+  CollectiveProfile profile = round_profile();
+  profile.constants.nvls = {100e9};
+  profile.constants.nvls_base = {5e-6};
+  CollectiveCall call{
+      .kind = CollectiveKind::kAllReduce, .bytes = {800'000'000}, .ranks = 8, .border = {40e9}};
+  const CollectiveTime near = by_formula(call, profile, kTree);
+  EXPECT_EQ(near.method, "NVLS");
+  EXPECT_NEAR(near.latency.value, 5e-6, 1e-15);
+  EXPECT_NEAR(near.transfer.value, 9e-3, 1e-12);
+  call.nodes = 2;
+  call.ranks = 16;
+  const CollectiveTime far = by_formula(call, profile, kTree);
+  EXPECT_EQ(far.method, "NVLS tree over nodes");
+  EXPECT_NEAR(far.latency.value, 5e-6 + 20e-6 + 2 * 3e-6, 1e-12);
+  EXPECT_NEAR(far.transfer.value, 2 * 800e6 / 40e9 / 0.92, 1e-12);
+}
+
+TEST(CollectiveTime, SwitchesAddUpFromFiveGpusOnAndForWholeLinksOnly) {
+  CollectiveProfile profile = round_profile();
+  profile.constants.nvls = {1e12};
+  const auto method = [&](int ranks, bool whole) {
+    return by_formula({.kind = CollectiveKind::kAllReduce,
+                       .bytes = {1 << 30},
+                       .ranks = ranks,
+                       .whole_links = whole},
+                      profile)
+        .method;
+  };
+  EXPECT_EQ(method(4, true), "ring Simple");
+  EXPECT_EQ(method(5, true), "NVLS");
+  EXPECT_EQ(method(5, false), "ring Simple");
+}
+
+// A curve from 1 MiB to 1 GiB that is twice the formula's time at its ends.
+TEST(CollectiveTime, BeyondTheMeasuredSizesTheFormulasRatioAtTheEndCounts) {
+  CollectiveProfile profile = round_profile();
+  CollectiveCall call{.kind = CollectiveKind::kAllGather, .ranks = 8};
+  CollectiveCurve& curve = profile.curves[{MeasuredCollective::kAllGather, 8, 1}];
+  for (const std::int64_t bytes : {1 << 20, 1 << 30}) {
+    call.bytes = {bytes};
+    curve.add(static_cast<double>(bytes), by_formula(call, profile).total() * 2);
+  }
+  for (const std::int64_t bytes : {std::int64_t{1} << 12, std::int64_t{1} << 36}) {
+    call.bytes = {bytes};
+    const double measured = collective_time(call, &profile, {}).total().value;
+    EXPECT_NEAR(measured / by_formula(call, profile).total().value, 2, 1e-6) << bytes;
+  }
+  call.whole_links = false;
+  EXPECT_EQ(collective_time(call, &profile, {}).total(), by_formula(call, profile).total())
+      << "measured times are of whole links";
+}
+
 // [Patarasuk09]
 TEST(CollectiveTime, CountsBytesAsRingsDo) {
   constexpr Bytes kFull{800};

@@ -35,6 +35,72 @@ TEST(CoreTime, KernelsCopiesAndMeetingsTakeTheTimesOfTheTables) {
   EXPECT_NEAR(alone(make_job(gather, 2), cluster).value, 4 * kMicrosecond, kRounding);
 }
 
+// Products of one batch follow each other; attention of a batch and its heads is one product of all
+// their rows, as the table has it.
+TEST(CoreTime, ABatchOfProductsTakesTheTimeOfAllOfThem) {
+  const Cluster cluster = machine_of_cores(measured_cores());
+  Demand demand{.kind = WorkKind::kGemm, .product = {100, 100, 100}};
+  const auto work = [&] {
+    return kernel_on_cores(KernelId::kLinearForward, demand, cluster, {}).work.value;
+  };
+  EXPECT_NEAR(work(), 1e-6, 1e-9);
+  demand.product.batch = 3;
+  EXPECT_NEAR(work(), 3e-6, 1e-9);
+  demand.product.times = 2;
+  EXPECT_NEAR(work(), 6e-6, 1e-9);
+}
+
+// 2 ns per byte among two members on two cores, one on each. Four members of a group take turns on
+// the two: what two took half as long.
+TEST(CoreTime, MembersInExcessOfTheCoresTakeTurns) {
+  CoreProfile cores = measured_cores();
+  const auto work = [&](int ranks, Seconds fallback) {
+    return collective_on_cores(CollectiveKind::kAllGather, ranks, {2000}, cores, fallback)
+        .work.value;
+  };
+  EXPECT_NEAR(work(2, {}), 4e-6, 1e-9);
+  cores.cores = 1;
+  EXPECT_NEAR(work(2, {}), 2e-6, 1e-9) << "two on one core worked half of the time each";
+  EXPECT_EQ(collective_on_cores(CollectiveKind::kAllReduce, 2, {2000}, cores, Seconds{7}).work,
+            Seconds{7});
+  EXPECT_EQ(copy_on_cores({2000}, cores).rests, HardwareTime::kHostLink);
+  EXPECT_EQ(transfer_on_cores({2000}, cores).rests, HardwareTime::kPeerLinks);
+}
+
+// 1,000 bytes are copied in 1 us; in place there is nothing to do.
+TEST(CoreTime, ACollectiveOfOneRankCopiesUnlessItIsInPlace) {
+  const Cluster cluster = machine_of_cores(measured_cores());
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 2000);
+  Job job = make_job(program);
+  EXPECT_LE(alone(job, cluster).value, 1);
+  Program& made = job.classes[0].program;
+  made.buffers.push_back(made.buffers[0]);
+  made.views[1].buffer = static_cast<BufferId>(made.buffers.size() - 1);
+  EXPECT_NEAR(alone(job, cluster).value, 2 * kMicrosecond, kRounding);
+}
+
+// Of 2,000 bytes each is read and written once, at 80 GB/s.
+TEST(CoreTime, ACollectiveThatWasNotMeasuredReadsAndWritesHostMemory) {
+  const Cluster cluster = machine_of_cores(measured_cores());
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllReduce, testing_support::groups::kData, 2000);
+  EXPECT_NEAR(alone(make_job(program, 2), cluster).value, 50'000, kRounding);
+}
+
+// Two stages of one rank: both work, on one core each.
+TEST(CoreTime, MembersOfAllStagesTakeCores) {
+  const Cluster cluster = machine_of_cores(measured_cores());
+  ClassBuilder stage;
+  stage.collective(CollectiveKind::kAllGather, testing_support::groups::kWorld, 2000);
+  const Job job = make_job({stage, stage});
+  const CostModel model(job, cluster);
+  double cores = 0;
+  for (const LinkShare& share : model.shares(model.costs(0)[0]))
+    if (model.links()[share.link].kind == "cores") cores = share.weight;
+  EXPECT_EQ(cores, 2);
+}
+
 TEST(CoreTime, MoreRanksThanCoresShareThem) {
   ClassBuilder program;
   program.matmul(100, 100, 100);
@@ -69,6 +135,10 @@ TEST(CoreTime, WhatCoresHaveInCommonSlowsThemTogetherAndNoneAlone) {
   program.matmul(100, 100, 100);
   EXPECT_NEAR(period(make_job(program, 1), machine_of_cores(cores)).value, kMicrosecond, kRounding);
   EXPECT_NEAR(period(make_job(program, 2), machine_of_cores(cores)).value, 3 * kMicrosecond / 2,
+              kRounding);
+  ClassBuilder streams;  // at a rate of their own
+  streams.stream(Lane::kCompute, 50'000);
+  EXPECT_NEAR(period(make_job(streams, 2), machine_of_cores(cores)).value, 50 * kMicrosecond,
               kRounding);
 }
 

@@ -191,6 +191,219 @@ TEST(CostModel, StagedCopiesReachAShareOfTheDevicesLink) {
   EXPECT_EQ(alone(1), 40'000) << "checkpoints";
 }
 
+TEST(CostModel, StagedCheckpointsLeaveAsTheyCome) {
+  Cluster cluster = small_machine();
+  cluster.stack.staged_copies = 4;
+  ClassBuilder program;
+  program.copy(Tier::kGpu, Tier::kCpu, 100 * kMega);  // 10 ms at 10 GB/s
+  Job job = make_job(program);
+  job.classes[0].program.nodes[0].role = {Phase::kForward, Part::kBoundary, Action::kDownload};
+  EXPECT_EQ(alone_us(job, cluster), 40'000);
+}
+
+// Compute does not go on beside what it waits for.
+TEST(CostModel, OnlyCollectivesBesideComputeSlowIt) {
+  Cluster cluster = small_machine();
+  cluster.stack.overlap_slowdown = 0.25;
+  cluster.stack.copy_slowdown = 0.5;
+  const auto slowdown = [&](const Group& group, Lane lane) {
+    ClassBuilder program;
+    program.collective(CollectiveKind::kAllReduce, group, 40 * kMega, {}, lane);
+    return only_cost(make_job(program, 2, 2), cluster).slowdown;
+  };
+  EXPECT_EQ(slowdown(testing_support::groups::kData, Lane::kCommReduce), 0.25);
+  EXPECT_EQ(slowdown(testing_support::groups::kData, Lane::kCommGather), 0.25);
+  EXPECT_EQ(slowdown(testing_support::groups::kTensor, Lane::kCommTensor), 0);
+  ClassBuilder copies;
+  copies.copy(Tier::kCpu, Tier::kGpu, 100);
+  EXPECT_EQ(only_cost(make_job(copies), cluster).slowdown, 0.5);
+  ClassBuilder reads;
+  reads.copy(Tier::kNvme, Tier::kCpu, 100);
+  EXPECT_EQ(only_cost(make_job(reads), cluster).slowdown, 0);
+}
+
+// Gathers and sums hide behind pieces of products, not what ranks hand on to each other.
+TEST(CostModel, WhatRanksHandOnIsExposedInFull) {
+  Cluster cluster = small_machine();
+  cluster.stack.tensor_exposed = 0.5;
+  const auto alone = [&](CollectiveKind kind) {
+    ClassBuilder program;
+    program.collective(kind, testing_support::groups::kTensor, 40 * kMega, {}, Lane::kCommTensor);
+    return alone_us(make_job(program, 1, 4), cluster);
+  };
+  EXPECT_EQ(alone(CollectiveKind::kAllGather), 150) << "half of 30 MB at 100 GB/s";
+  EXPECT_EQ(alone(CollectiveKind::kShift), 400) << "40 MB at 100 GB/s";
+  EXPECT_EQ(alone(CollectiveKind::kAllToAll), 300) << "30 MB at 100 GB/s";
+}
+
+// host_collective is for 8 ranks, in proportion to how many meet; a send and its receive are two.
+TEST(CostModel, TheHostLaunchesByPassAndByTheRanksThatMeet) {
+  Cluster cluster = small_machine(2);
+  cluster.node.device.launch_overhead = {1e-6};
+  cluster.stack.host_forward = 3e-6;
+  cluster.stack.host_backward = 5e-6;
+  cluster.stack.host_collective = 80e-6;
+  const auto launch = [&](ClassBuilder program, Phase phase, int dp) {
+    Job job = make_job(std::move(program), dp);
+    job.classes[0].program.nodes[0].role.phase = phase;
+    return only_cost(job, cluster).launch.value / kMicrosecond;
+  };
+  ClassBuilder kernel, gather;
+  kernel.stream(Lane::kCompute, 4);
+  gather.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 4096);
+  EXPECT_EQ(launch(kernel, Phase::kForward, 1), 3);
+  EXPECT_EQ(launch(kernel, Phase::kRecompute, 1), 3);
+  EXPECT_EQ(launch(kernel, Phase::kBackward, 1), 5);
+  EXPECT_EQ(launch(kernel, Phase::kUpdate, 1), 1);
+  EXPECT_EQ(launch(gather, Phase::kUpdate, 2), 1 + 20);
+  EXPECT_EQ(launch(gather, Phase::kUpdate, 8), 1 + 80);
+  ClassBuilder first, second;
+  first.send(1, 4096);
+  second.receive(0, 4096);
+  Job job = make_job({first, second}, 4);
+  job.classes[0].program.nodes[0].role.phase = Phase::kUpdate;
+  EXPECT_EQ(only_cost(job, cluster).launch.value / kMicrosecond, 1 + 20);
+}
+
+// Once per step, before the first operation, in addition to its launch.
+TEST(CostModel, TheHostWaitsForTheDeviceOncePerStep) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {1e-6};
+  cluster.stack.host_step = 7e-6;
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 4);
+  program.stream(Lane::kCompute, 4);
+  const Job job = make_job(program);
+  const CostModel model(job, cluster);
+  EXPECT_EQ(model.costs(0)[0].launch.value, 8 * kMicrosecond);
+  EXPECT_TRUE(model.costs(0)[0].waits_for_device);
+  EXPECT_EQ(model.costs(0)[1].launch.value, 1 * kMicrosecond);
+  EXPECT_FALSE(model.costs(0)[1].waits_for_device);
+}
+
+TEST(CostModel, AStacksOverallFactorHoldsForEveryOperation) {
+  Cluster cluster = small_machine(2);
+  cluster.node.device.launch_overhead = {1e-6};
+  cluster.node.device.copy_latency = {10e-6};
+  cluster.node.latency.collective_intra = {5e-6};
+  cluster.node.latency.p2p_intra = {2e-6};
+  ClassBuilder first, second;
+  first.matmul(1000, 1000, 1000);
+  first.stream(Lane::kCompute, 1000);
+  first.copy(Tier::kGpu, Tier::kGpu, kMega);
+  first.copy(Tier::kCpu, Tier::kGpu, kMega);
+  first.accumulate_on_cpu(kMega);
+  first.collective(CollectiveKind::kAllGather, testing_support::groups::kData, kMega);
+  first.send(1, kMega);
+  second.receive(0, kMega);
+  const Job job = make_job({first, second}, 2);
+  Cluster twice = cluster;
+  twice.stack.overall = 2;
+  const CostModel model(job, cluster), slow(job, twice);
+  for (std::size_t i = 0; i < model.costs(0).size(); ++i) {
+    const OpCost &one = model.costs(0)[i], &two = slow.costs(0)[i];
+    EXPECT_NEAR(two.alone.value, 2 * one.alone.value, 2) << i;
+    EXPECT_NEAR(two.fixed.value, 2 * one.fixed.value, 2) << i;
+    EXPECT_EQ(two.launch, one.launch * 2) << i;
+  }
+}
+
+// Two stages of two ranks in a node: each rank has a fourth of its 8 cores of 1 GFLOP/s.
+TEST(CostModel, RanksOfAllStagesInANodeShareItsCores) {
+  ClassBuilder program;
+  program.accumulate_on_cpu(8 * kMega);
+  Cluster cluster = small_machine();
+  cluster.node.host.memory_bandwidth = {1e15};
+  cluster.node.topology.dram = {{1e15}, 1};
+  EXPECT_EQ(alone_us(make_job({program, program}, 2), cluster), 4'000);
+}
+
+TEST(CostModel, ACollectiveOfOneRankThatIsNotInPlaceReadsAndWrites) {
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, kMega);
+  Job job = make_job(program, 1);
+  Program& made = job.classes[0].program;
+  made.buffers.push_back(made.buffers[0]);
+  made.views[1].buffer = static_cast<BufferId>(made.buffers.size() - 1);
+  EXPECT_EQ(only_cost(job, small_machine()).alone.value, 2 * kMega) << "2 MB at 1 TB/s";
+}
+
+// Ten ranks on nodes of 4: the last node has two, on one NIC of 5 GB/s. Of ten parts of 8 MB each
+// of the two sends 8 to the other nodes.
+TEST(CostModel, AnAllToAllOverUnevenNodesTakesTheTimeOfTheNarrowestPort) {
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllToAll, testing_support::groups::kData, 80 * kMega);
+  EXPECT_EQ(alone_us(make_job(program, 10), small_machine(3)), 25'600);
+}
+
+// A stack that reaches half of the network reaches a fifth of that with gathers of updates.
+TEST(CostModel, TheSharesOfTheNetworkMultiply) {
+  Cluster cluster = small_machine(2);
+  cluster.stack.network = 0.5;
+  cluster.stack.gather_network = 0.2;
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 80 * kMega);
+  Job job = make_job(program, 8);
+  job.classes[0].program.nodes[0].role = {Phase::kUpdate, Part::kLayer, Action::kGather};
+  EXPECT_EQ(alone_us(job, cluster), 70'000) << "7 ms at a tenth of the network";
+}
+
+// 2 data parallel replicas of 4 tensor parallel ranks, each of which holds all of the boundary of a
+// micro-batch of 2 sequences of 1,250 tokens.
+TEST(CostModel, TensorParallelRanksSendASliceOfABoundaryThatAllOfThemHold) {
+  const auto bytes = [](int tokens, int tp, double sliced) {
+    Cluster cluster = small_machine(4);
+    cluster.stack.sliced_boundary = sliced;
+    ClassBuilder first, second;
+    first.send(1, 4 * tokens);
+    second.receive(0, 4 * tokens);
+    Job job = make_job({first, second}, 2, tp);
+    job.micro_batch = 2;
+    job.sequence = 1250;
+    return only_cost(job, cluster).bytes.value;
+  };
+  EXPECT_EQ(bytes(2500, 4, 0), 10'000);
+  EXPECT_EQ(bytes(2500, 4, 1), 2'500);
+  EXPECT_EQ(bytes(2500, 4, 0.5), 6'250);
+  EXPECT_EQ(bytes(625, 4, 1), 2'500) << "sequence parallelism has split it already";
+  EXPECT_EQ(bytes(2500, 1, 1), 10'000);
+}
+
+// d log(time) / d log(constant) of a constant; 0: none.
+double elasticity(const OpCost& cost, Constant constant) {
+  for (const Reliance& row : cost.rests.rows())
+    if (row.constant == constant) return row.elasticity;
+  return 0;
+}
+
+// 10 us before the first byte and 10 of transfer: half of the time follows the link.
+TEST(CostModel, WhatPassesBeforeATransferDoesNotFollowItsLinks) {
+  Cluster cluster = small_machine();
+  cluster.node.device.copy_latency = {10e-6};
+  ClassBuilder program;
+  program.copy(Tier::kCpu, Tier::kGpu, 100'000);
+  const OpCost cost = only_cost(make_job(program), cluster);
+  EXPECT_NEAR(elasticity(cost, constant_of(HardwareTime::kHostLink)), 0.5, 1e-6);
+  EXPECT_NEAR(elasticity(cost, constant_of(&StackRates::host_copies)), 0.5, 1e-6);
+}
+
+TEST(CostModel, ACollectiveRestsOnTheLinksThatLimitIt) {
+  const auto found = [](int dp, HardwareTime kind) {
+    ClassBuilder program;
+    program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 80 * kMega);
+    return elasticity(only_cost(make_job(program, dp), small_machine(2)), constant_of(kind));
+  };
+  EXPECT_NEAR(found(4, HardwareTime::kPeerLinks), 1, 1e-6);
+  EXPECT_EQ(found(4, HardwareTime::kNetwork), 0);
+  EXPECT_NEAR(found(8, HardwareTime::kNetwork), 1, 1e-6);
+  EXPECT_NEAR(found(8, HardwareTime::kPeerLinks), 0, 1e-6);
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 80 * kMega);
+  const OpCost far = only_cost(make_job(program, 8), small_machine(2));
+  EXPECT_NEAR(elasticity(far, constant_of(&StackRates::network)), -1, 1e-6)
+      << "twice the share is half the time";
+}
+
 TEST(CostModel, DrivesAreReachedThroughTheHostOnly) {
   ClassBuilder program;
   program.copy(Tier::kNvme, Tier::kGpu, 4096);
@@ -409,6 +622,14 @@ TEST(CostModel, BothEndsOfATransferCarryTheSameCost) {
   const CostModel model(job, cluster);
   EXPECT_EQ(model.costs(0)[0].alone, model.costs(1)[0].alone);
   EXPECT_EQ(model.costs(0)[0].method, "network");
+}
+
+TEST(CostModel, OfNodesWithAsManyRanksTheFirstHasTheRepresentative) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 4);
+  const Job job = make_job(program, 8);
+  const Cluster cluster = small_machine(2);
+  EXPECT_EQ(CostModel(job, cluster).place(0).node, 0);
 }
 
 TEST(CostModel, TheRepresentativeSitsWhereMostRanksOfItsClassAre) {

@@ -23,6 +23,66 @@ TEST(KernelTime, AttentionRunsAtItsOwnEfficiency) {
   EXPECT_DOUBLE_EQ(time_of(KernelId::kAttentionForward, demand), 4e-3);
 }
 
+// 4 flop at 0.25 TFLOP/s take 16 ps, 1,000 bytes at 1 TB/s a nanosecond.
+TEST(KernelTime, AttentionTakesTheTimeOfItsBytesWhereTheyTakeLonger) {
+  const Demand demand{.kind = WorkKind::kAttention, .flops = Flops{4}, .bytes = Bytes{1000}};
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kAttentionForward, demand), 1e-9);
+}
+
+// With tiles and without; the fixed time of a device without tiles comes after it.
+TEST(KernelTime, AProductTakesTheTimeOfItsBytesWhereTheyTakeLonger) {
+  const Demand demand{.kind = WorkKind::kGemm,
+                      .flops = Flops{2 * 16 * 16 * 16},
+                      .bytes = Bytes{1'000'000'000},
+                      .product = {16, 16, 16}};
+  DeviceProfile device = kDevice;
+  device.gemm_overhead = {2e-6};
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kLinearForward, demand, {}, device), 1e-3 + 2e-6);
+  device.sm_count = 100;
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kLinearForward, demand, {}, device), 1e-3);
+}
+
+// 1,000 bytes at half of 1 TB/s.
+TEST(KernelTime, AMemoryKernelReachesTheEfficiencyOfTheMemory) {
+  DeviceProfile device = kDevice;
+  device.memory_efficiency = 0.5;
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kGeluForward, {.bytes = Bytes{1000}}, {}, device), 2e-9);
+}
+
+// Where products are cut into tiles, what starts and ends a kernel is known apart from them.
+TEST(KernelTime, KernelsOfDevicesWithTilesHaveAFixedTime) {
+  const Demand stream{.bytes = Bytes{1000}};
+  const Demand attention{
+      .kind = WorkKind::kAttention, .flops = Flops{1'000'000'000}, .bytes = Bytes{8}};
+  DeviceProfile device = kDevice;
+  device.gemm_overhead = {2e-6};
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kGeluForward, stream, {}, device), 1e-9);
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kAttentionForward, attention, {}, device), 4e-3);
+  device.sm_count = 100;
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kGeluForward, stream, {}, device), 1e-9 + 2e-6);
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kAttentionForward, attention, {}, device), 4e-3 + 2e-6);
+}
+
+TEST(KernelTime, ProductsOneAfterTheOtherTakeTheTimeOfAll) {
+  DeviceProfile device = kDevice;
+  device.sm_count = 100;
+  const auto time = [&](std::int64_t times) {
+    const Demand demand{.kind = WorkKind::kGemm, .product = {512, 512, 512, 1, times}};
+    return time_of(KernelId::kLinearForward, demand, {}, device);
+  };
+  EXPECT_DOUBLE_EQ(time(3), 3 * time(1));
+}
+
+// Products of experts are those of a layer's matrices, however many there are at once.
+TEST(KernelTime, ProductsOfExpertsDoNotTakeTheRateOfScores) {
+  DeviceProfile device = kDevice;
+  device.sm_count = 100;
+  const Demand demand{.kind = WorkKind::kGemm, .product = {4096, 4096, 4096, 8}};
+  const StackRates stack{.gemm = 2, .scores = 3};
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kGroupedForward, demand, stack, device),
+                   2 * time_of(KernelId::kGroupedForward, demand, {}, device));
+}
+
 TEST(KernelTime, AMemoryKernelIgnoresItsFlop) {
   const Demand demand{.flops = Flops{1'000'000'000'000}, .bytes = Bytes{1000}};
   EXPECT_DOUBLE_EQ(time_of(KernelId::kGeluForward, demand), 1e-9);
@@ -53,6 +113,35 @@ TEST(KernelTime, TheStackMultipliesTimesOfProductsAndAttention) {
                    1.5 * tile_time({4096, 4096, 4096}, "fp32", device).value);
 }
 
+// Of s (s + 1) / 2 pairs of a query and a key each head multiplies twice, 2 flop per element.
+TEST(KernelTime, MeasuredAttentionTakesItsTwoProductsAtTheMeasuredShareOfThePeak) {
+  const DeviceProfile a100 = load_cluster("dgx-a100").node.device;
+  constexpr double kPairs = 2048.0 * 2049 / 2, kFlop = 2 * 2 * 8.0 * 16 * 128 * kPairs;
+  const double share = a100.tables->attention_rate({8, 16, 2048, 128}, a100);
+  ASSERT_GT(share, 0);
+  const Demand demand{.kind = WorkKind::kAttention, .attention = {8, 16, 2048, 128}};
+  for (const std::string_view format : {"bf16", "fp16"}) {
+    const Seconds time = kernel_time(KernelId::kAttentionForward, demand, format, a100, {}).time;
+    EXPECT_DOUBLE_EQ((time - a100.gemm_overhead).value, kFlop / (a100.peak(format).value * share))
+        << format;
+  }
+}
+
+TEST(KernelTime, OlderAttentionIsThatOfDevicesThatHaveANewerOne) {
+  const auto ratio = [](const char* cluster) {
+    const DeviceProfile device = load_cluster(cluster).node.device;
+    const Demand demand{.kind = WorkKind::kAttention, .attention = {8, 16, 2048, 128}};
+    const auto time = [&](const StackRates& stack) {
+      return (kernel_time(KernelId::kAttentionForward, demand, "bf16", device, stack).time -
+              device.gemm_overhead)
+          .value;
+    };
+    return time({.attention_older = 2}) / time({});
+  };
+  EXPECT_NEAR(ratio("dgx-h100"), 2, 1e-9);
+  EXPECT_NEAR(ratio("dgx-a100"), 1, 1e-9);
+}
+
 TEST(KernelTime, BackwardOfMeasuredAttentionTakesTwoPointNineTimesForward) {
   const DeviceProfile a100 = load_cluster("dgx-a100").node.device;
   const auto time = [&](bool backward) {
@@ -80,6 +169,20 @@ TEST(KernelTime, EveryKernelHasATime) {
     const Demand demand{.kind = kernel_def(kernel).kind, .flops = Flops{100}, .bytes = Bytes{100}};
     EXPECT_GT(time_of(kernel, demand), 0) << id;
   }
+}
+
+// Tensor cores take 8 elements of two bytes at a time.
+TEST(KernelTime, AHeadIsAlignedWhereItsWidthIsAMultipleOfEight) {
+  const auto is_unaligned = [](std::int64_t width) {
+    Program program;
+    program.attributes.emplace_back()[0].base = width;
+    program.nodes.push_back({.kind = OpKind::kKernel, .kernel = KernelId::kCrossEntropy});
+    program.nodes.back().attributes = 0;
+    return has_unaligned_head(program);
+  };
+  for (const std::int64_t width : {50'257, 50'258, 50'260, 4}) EXPECT_TRUE(is_unaligned(width));
+  for (const std::int64_t width : {50'256, 50'264, 8}) EXPECT_FALSE(is_unaligned(width));
+  EXPECT_FALSE(has_unaligned_head(Program{}));
 }
 
 TEST(KernelTime, AHostKernelWithoutFlopIsNotBoundByTheCores) {

@@ -30,6 +30,25 @@ TEST(StepTotals, ANodeCountsAsOftenAsItsLoopsRun) {
   EXPECT_EQ(lane(Lane::kCommReduce), 120);
 }
 
+// A kernel counts to the picosecond, a transfer, which ends on the nearest one, less one.
+TEST(StepTotals, OnlyTransfersAreRounded) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 1000);
+  program.copy(Tier::kCpu, Tier::kGpu, 1000);  // 100 ns
+  const Job job = make_job(program);
+  const StepTotals totals = step_totals(CostModel(job, small_machine()));
+  EXPECT_EQ(totals.classes[0].lane[static_cast<std::size_t>(Lane::kCompute)].value, 1000);
+  EXPECT_EQ(totals.classes[0].lane[static_cast<std::size_t>(Lane::kH2d)].value, 99'999);
+}
+
+TEST(StepTotals, TheFirstStageAndTheOneThatComputesLongestAreWalked) {
+  StepTotals totals;
+  totals.classes.resize(3);
+  totals.classes[1].lane[static_cast<std::size_t>(Lane::kCompute)] = SimTime{5};
+  totals.classes[2].lane[static_cast<std::size_t>(Lane::kCommReduce)] = SimTime{9};
+  EXPECT_EQ(walked_stages(totals), (std::set<std::size_t>{0, 1}));
+}
+
 TEST(StepTotals, EveryOpButMarksAndThoseOfTheHostCostsALaunch) {
   ClassBuilder program;
   program.repeat(4, [&] { program.stream(Lane::kCompute, 4); });
@@ -77,6 +96,18 @@ TEST(TimeBound, NamesTheResourceThatNeedsLongest) {
   EXPECT_EQ(seconds_lower_bound(job, cluster), bound.seconds);
 }
 
+TEST(TimeBound, IsNeverBelowTheLaunchesOfAStep) {
+  ClassBuilder program;
+  program.repeat(4, [&] { program.stream(Lane::kCompute, 4); });
+  const Job job = make_job(program);
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {1e-6};
+  const CostModel model(job, cluster);
+  const TimeBound bound = time_bound(model, step_totals(model));
+  EXPECT_NEAR(bound.seconds.value, 4e-6, 1e-12);
+  EXPECT_EQ(bound.resource, "stage 0 launch");
+}
+
 TEST(TimeBound, AddsUpWhatSeveralLanesPutOnOneLink) {
   ClassBuilder program;
   Cluster cluster = small_machine();
@@ -105,6 +136,11 @@ TEST(Throughput, DividesWorkByTimeAndRanks) {
   EXPECT_DOUBLE_EQ(figures.peak_tflops, 1);
   EXPECT_DOUBLE_EQ(figures.mfu, 2e-3);
   EXPECT_DOUBLE_EQ(figures.hfu, 4e-3);
+  ClassBuilder stage;
+  stage.matmul(100, 100, 100);
+  Job stages = make_job({stage, stage});  // two GPUs
+  EXPECT_DOUBLE_EQ(throughput(stages, small_machine(), Seconds{1e-3}, 8e6).model_tflops_per_gpu,
+                   4e-3);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "planner/cost/cost_model.h"
+#include "planner/cost/shared_wires.h"
 #include "planner/cost/wiring.h"
 #include "tests/support/meshes.h"
 #include "tests/unit/cost/small_machine.h"
@@ -174,6 +175,41 @@ TEST(WiringNetwork, BridgedPairsMeetOverTheirBridgeAndOthersInHostMemory) {
   EXPECT_EQ(gather_us(pairs, 4, 1, testing_support::groups::kData), 6'000);
   // Ranks 0 and 2, beside 1 and 3: two of a switch, 40 MB each.
   EXPECT_EQ(gather_us(pairs, 2, 2, testing_support::groups::kData), 8'000);
+}
+
+// Twelve ranks on three nodes of 4. Of four groups of three the first and the last lie in a node,
+// and the two between in two; likewise for stages whose ranks follow each other.
+TEST(WiringNetwork, TheWidestGroupAndTheLongestWayDecide) {
+  const Cluster cluster = small_machine(3);
+  const auto groups = SharedWires(cluster).of(testing_support::mesh_of({.dp = 4, .tp = 3}));
+  EXPECT_EQ(groups->reach(testing_support::groups::kTensor, 0).islands, 2);
+  const auto stages =
+      SharedWires(cluster).of(testing_support::mesh_of({.dp = 4, .pp = 3, .pipeline_first = true}));
+  EXPECT_EQ(stages->way(0, 1), Way::kNetwork);
+  EXPECT_EQ(stages->way(1, 2), Way::kNetwork);
+}
+
+TEST(WiringNetwork, RanksOfADomainOfSeveralNodesMeetOverPeerLinks) {
+  Cluster cluster = small_machine(2);
+  const auto mesh = testing_support::mesh_of({.dp = 4, .pp = 2});
+  EXPECT_EQ(SharedWires(cluster).of(mesh)->way(0, 1), Way::kNetwork);
+  cluster.fast_link_domain = 8;
+  EXPECT_EQ(SharedWires(cluster).of(mesh)->way(0, 1), Way::kPeerLink);
+}
+
+TEST(WiringNetwork, AGroupWithAPartOfItsLinksMeetsOverThatPart) {
+  Cluster cluster = small_machine(1);
+  cluster.node.topology.peer_shape = {PeerKind::kTorus, 2, 2};
+  const auto reach = [&](int dp, int tp) {
+    return SharedWires(cluster)
+        .of(testing_support::mesh_of({.dp = dp, .tp = tp}))
+        ->reach(testing_support::groups::kTensor, 0)
+        .peers;
+  };
+  EXPECT_EQ(reach(1, 4), PeerUse::kWhole);
+  EXPECT_EQ(reach(2, 2), PeerUse::kPart);
+  cluster.node.topology.gpu_peer.reset();
+  EXPECT_EQ(reach(2, 2), PeerUse::kNone);
 }
 
 TEST(WiringNetwork, ATorusGivesARowHalfOfItsLinks) {

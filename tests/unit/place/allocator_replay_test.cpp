@@ -63,6 +63,108 @@ TEST(AllocatorReplay, WritingOverContentIsANewRequestAndWritingBesideItIsNot) {
   EXPECT_EQ(requests(4 * kMiB, Access::kWrite), 1);
   EXPECT_EQ(requests(0, Access::kWrite), 2);
   EXPECT_EQ(requests(0, Access::kUpdate), 1);
+  EXPECT_EQ(requests(0, Access::kScratch), 2);
+}
+
+// One kernel of backward, one of the norm and two of the update, which hold 8, 32, 16 and 64 MiB.
+Job norm_and_update() {
+  SampleBuilder b;
+  const auto kernel = [&](Phase phase, std::int64_t n) {
+    const BufferId x = b.buffer("x", n * kMiB, 1, Category::kActivations);
+    b.kernel(role(phase, Part::kLayer), Lane::kCompute, KernelId::kFillZero,
+             {mebibytes(x, Access::kWrite, n)});
+  };
+  kernel(Phase::kBackward, 8);
+  kernel(Phase::kNorm, 32);
+  kernel(Phase::kUpdate, 16);
+  kernel(Phase::kUpdate, 64);
+  return job_of(b);
+}
+
+TEST(AllocatorReplay, WhatComesBeforeTheUpdateIsWithoutTheNormOfGradients) {
+  const auto replay = replay_allocator(norm_and_update(), 0, {});
+  EXPECT_EQ(replay->before_update, Bytes{8 * kMiB});
+  EXPECT_EQ(replay->live, Bytes{64 * kMiB});
+}
+
+// A parameter of one element that this GPU updates.
+TEST(AllocatorReplay, WhatAnUpdateHoldsStaysUntilItsLastKernel) {
+  Job job = norm_and_update();
+  RankClass& own = job.classes.front();
+  Buffer state;
+  state.slot_size = Bytes{256};
+  state.persistent = true;
+  own.program.buffers.push_back(state);
+  const auto id = static_cast<BufferId>(own.program.buffers.size() - 1);
+  UnitHome& home = own.homes.emplace_back();
+  home.param.buffer = home.master.buffer = id;
+  job.units.emplace_back();
+  EXPECT_EQ(updated_parameters(own), 256 / 4);
+  EXPECT_EQ(replay_allocator(job, 0, {.update = kMiB / 8})->live, Bytes{(64 + 8) * kMiB + 256});
+  home.is_frozen = true;
+  EXPECT_EQ(updated_parameters(own), 0);
+  home.is_frozen = false;
+  own.program.buffers[id].tier = Tier::kCpu;
+  EXPECT_EQ(updated_parameters(own), 0) << "the CPU updates it";
+}
+
+TEST(AllocatorReplay, ScratchOfKernelsCountsOnlyWhereTheFrameworkHasNoneOfItsOwn) {
+  SampleBuilder b;
+  const BufferId scratch = b.buffer("scratch", 32 * kMiB, 1, Category::kWorkspace);
+  b.kernel(role(Phase::kForward, Part::kLayer), Lane::kCompute, KernelId::kFillZero,
+           {mebibytes(scratch, Access::kScratch, 32)});
+  const Job job = job_of(b);
+  EXPECT_EQ(replay_allocator(job, 0, {.own_workspace = true})->live, Bytes{32 * kMiB});
+  EXPECT_EQ(replay_allocator(job, 0, {.own_workspace = false})->live, Bytes{0});
+}
+
+// 16 MiB of logits and their copy, then 32 MiB.
+TEST(AllocatorReplay, OfEqualPeaksTheFirstOneIsSplit) {
+  SampleBuilder b;
+  const BufferId logits = b.buffer("logits", 16 * kMiB, 1, Category::kActivations);
+  const BufferId x = b.buffer("x", 32 * kMiB, 1, Category::kActivations);
+  b.kernel(role(Phase::kForward, Part::kLoss), Lane::kCompute, KernelId::kCrossEntropy,
+           {mebibytes(logits, Access::kWrite, 16)});
+  b.kernel(role(Phase::kBackward, Part::kHead), Lane::kCompute, KernelId::kFillZero,
+           {mebibytes(x, Access::kWrite, 32)});
+  const auto replay = replay_allocator(job_of(b), 0, {.loss = 4});
+  EXPECT_EQ(replay->live, Bytes{32 * kMiB});
+  EXPECT_EQ(replay->at_peak[static_cast<std::size_t>(Holder::kLoss)], Bytes{16 * kMiB});
+}
+
+TEST(AllocatorReplay, ReplayedLayersKeepCopiesTooAndBackwardDoesNot) {
+  const auto copies = [](Phase phase) {
+    SampleBuilder b;
+    const BufferId y = b.buffer("y", 16 * kMiB, 1, Category::kActivations);
+    b.kernel(role(phase, Part::kMlpNorm), Lane::kCompute, KernelId::kRmsNormForward,
+             {mebibytes(y, Access::kWrite, 16)});
+    const auto replay = replay_allocator(job_of(b), 0, {.rms_norm = 4});
+    return replay->at_peak[static_cast<std::size_t>(Holder::kRmsNorm)];
+  };
+  EXPECT_EQ(copies(Phase::kForward), Bytes{16 * kMiB});
+  EXPECT_EQ(copies(Phase::kRecompute), Bytes{16 * kMiB});
+  EXPECT_EQ(copies(Phase::kBackward), Bytes{0});
+}
+
+// Gradients of two layers, of 16 MiB each, leave one after the other; between them a kernel holds
+// 64 MiB.
+TEST(AllocatorReplay, WhatGradientsLeaveFromStaysUntilTheNextOnesLeave) {
+  SampleBuilder b;
+  const Role cast{Phase::kBackward, Part::kLayer, Action::kCastGradient};
+  const BufferId whole = b.buffer("whole", kMiB, 1, Category::kGradients, true);
+  const auto leave = [&] {
+    const BufferId sent = b.buffer("sent", 16 * kMiB, 1, Category::kGathered);
+    b.kernel(cast, Lane::kCompute, KernelId::kCast,
+             {mebibytes(whole, Access::kRead, 1), mebibytes(sent, Access::kWrite, 16)});
+  };
+  leave();
+  const BufferId x = b.buffer("x", 64 * kMiB, 1, Category::kActivations);
+  b.kernel(role(Phase::kBackward, Part::kLayer), Lane::kCompute, KernelId::kFillZero,
+           {mebibytes(x, Access::kWrite, 64)});
+  leave();
+  const Job job = job_of(b);
+  EXPECT_EQ(replay_allocator(job, 0, {})->live, Bytes{(1 + 64) * kMiB});
+  EXPECT_EQ(replay_allocator(job, 0, {.reduced_stay = true})->live, Bytes{(1 + 64 + 16) * kMiB});
 }
 
 // Slots that a loop fills are held one by one, not all from the start.
@@ -237,6 +339,10 @@ TEST_F(OfLlama, EndsStayGatheredAndLayersComeThroughABuffer) {
   EXPECT_EQ(at_peak(sharded(), {.loss = 60, .ends_stay = true}, Holder::kEnds), Bytes{2 * ends});
   EXPECT_EQ(at_peak(plan(), {.loss = 60, .ends_stay = true}, Holder::kEnds), Bytes{0})
       << "nothing is gathered";
+  // With few tokens the step is fullest where the gradients of the ends leave, in four bytes each.
+  Plan few = sharded();
+  few.batch.sequence = 64;
+  EXPECT_EQ(at_peak(few, {.ends_stay = true}, Holder::kEnds), Bytes{(2 + 4) * ends});
   const std::int64_t layer = (1'235'814'400 - ends) / m.layers;
   EXPECT_EQ(at_peak(sharded(), {.loss = 60, .gather = 2}, Holder::kGather), Bytes{2 * layer});
 }

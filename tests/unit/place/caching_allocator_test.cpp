@@ -50,6 +50,33 @@ TEST(CachingAllocator, SplitsOnlyWhatIsWorthABlock) {
   EXPECT_EQ(b.reserved(), 40 * kMiB) << "the rest serves the next";
 }
 
+TEST(CachingAllocator, ARestOfTheLeastSizeIsSplitOff) {
+  CachingAllocator small(false);
+  const auto first = small.allocate(kKiB);
+  small.allocate(kKiB / 2);  // stands between the first and the rest of the segment
+  small.release(first);
+  small.allocate(kKiB / 2);
+  EXPECT_EQ(small.allocated(), kKiB) << "half of the first, and the second";
+  CachingAllocator expandable(true);
+  expandable.release(expandable.allocate(40 * kMiB));
+  expandable.allocate(40 * kMiB - kKiB);
+  EXPECT_EQ(expandable.allocated(), 40 * kMiB - kKiB) << "of expandable segments in both pools";
+}
+
+TEST(CachingAllocator, ExpandableSegmentsGrowByPagesOfTheirPool) {
+  CachingAllocator a(true);
+  a.allocate(kKiB);
+  EXPECT_EQ(a.reserved(), 2 * kMiB);
+  a.allocate(2 * kMiB);
+  EXPECT_EQ(a.reserved(), 22 * kMiB);
+}
+
+TEST(CachingAllocator, TenMebibytesHaveASegmentOfTheirSize) {
+  CachingAllocator a(false);
+  a.allocate(10 * kMiB);
+  EXPECT_EQ(a.reserved(), 10 * kMiB);
+}
+
 TEST(CachingAllocator, NeighboursJoin) {
   CachingAllocator a(false);
   a.release(a.allocate(60 * kMiB));

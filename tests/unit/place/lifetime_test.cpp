@@ -190,6 +190,16 @@ TEST_F(Lifetimes, ReadingBeforeTheStepWritesIsAnError) {
               ThrowsMessage<Error>(HasSubstr("forward.layer.compute reads it before the step")));
 }
 
+// The inner loop carries it, and the outer one, and so would the steps.
+TEST_F(Lifetimes, WhatAnInnerLoopCarriesIsLookedAtInTheOuterOneToo) {
+  const BufferId x = buffer("sum"), y = buffer("y");
+  fill(view(y));
+  out_.repeat({.count = 2, .var = Var::kMicro}, [&] {
+    out_.repeat({.count = 2, .var = Var::kLayer}, [&] { add(view(y), view(x)); });
+  });
+  EXPECT_THAT([&] { result(); }, ThrowsMessage<Error>(HasSubstr("reads it before the step")));
+}
+
 TEST_F(Lifetimes, BytesCountNotBuffers) {
   const BufferId whole = buffer("whole"), y = buffer("y");
   fill(view(whole, {}, 0, 32));

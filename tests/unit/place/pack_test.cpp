@@ -69,6 +69,47 @@ TEST(Pack, ABudgetThatCannotBeKeptGivesTheTightestPacking) {
   EXPECT_EQ(pack(tenants, 6, kUnit).slab, 2 * kUnit);
 }
 
+// In units; the step has 12 positions.
+Packing packed(std::vector<Tenant> tenants, std::int64_t budget) {
+  for (Tenant& tenant : tenants) tenant.size = tenant.size.value * kUnit;
+  return pack(tenants, 12, budget * kUnit);
+}
+
+// The largest lies at 0, the one of nodes 0 to 2 too: 4 nodes from it around the end of the step.
+// From 0 the last would be 1 node from the second, from 3 on it is 3 nodes from the first alone.
+TEST(Pack, OfSeveralTenantsOfARangeTheNearestCounts) {
+  const Packing packing = packed({{{2}, {11, 11}}, {{3}, {0, 2}}, {{4}, {8, 8}}}, 5);
+  EXPECT_EQ(packing.offset, (std::vector<Bytes>{3 * kUnit, Bytes{0}, Bytes{0}}));
+}
+
+// The two of node 7 lie side by side, 0 to 4 and 4 to 7; the third takes 0 to 2, 4 nodes from the
+// first. Of the last, at node 0, the third would be 1 node away, the first is 5 nodes away: it
+// takes 2 to 4, where the second begins only behind it.
+TEST(Pack, WhoBeginsWhereARangeEndsHasNoBytesOfIt) {
+  const Packing packing =
+      packed({{{4}, {7, 7}}, {{3}, {7, 10}}, {{2}, {11, 11}}, {{2}, {0, 0}}}, 7);
+  EXPECT_EQ(packing.offset, (std::vector<Bytes>{Bytes{0}, 4 * kUnit, Bytes{0}, 2 * kUnit}));
+}
+
+// By size two of 4 that meet at nodes 4 and 8 lie at 0 and 4 and push the one of 1 to 8; placed
+// first, it fits below what it meets.
+TEST(Pack, WhoSticksOutAtTheTopIsPlacedFirstInTheNextAttempt) {
+  EXPECT_EQ(packed({{{1}, {4, 5}}, {{4}, {8, 11}}, {{4}, {3, 4}}, {{4}, {5, 8}}}, 0).slab,
+            8 * kUnit);
+}
+
+TEST(Pack, TheBestAttemptIsKeptAndNotTheLast) {
+  EXPECT_EQ(packed({{{3}, {4, 4}}, {{3}, {1, 1}}, {{2}, {0, 3}}, {{1}, {3, 6}}}, 0).slab,
+            5 * kUnit);
+}
+
+// At node 8 those of 3, 3 and 1 are alive, 7 in all, which only an order other than by size keeps.
+TEST(Pack, TenantsAreTriedInOtherOrdersThanBySize) {
+  const std::vector<Tenant> tenants{
+      {{4}, {4, 5}}, {{3}, {7, 9}}, {{1}, {5, 6}}, {{1}, {6, 8}}, {{3}, {6, 8}}};
+  EXPECT_EQ(packed(tenants, 0).slab, 7 * kUnit);
+}
+
 TEST(Pack, UnusedTenantsTakeNothing) {
   const std::vector<Tenant> tenants{{kUnit, {}}, {kUnit, {0, 0}}};
   EXPECT_EQ(pack(tenants, 1, kTight).slab, kUnit);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 
 #include "planner/lower/program_builder.h"
 #include "planner/place/memory_report.h"
@@ -92,6 +93,65 @@ TEST(Place, SlackIsNotExceeded) {
   const Placement& placement = job.classes[0].placement;
   EXPECT_EQ(placement.live_peak[0], 3 * kSlot);
   EXPECT_LT(placement.slab[0], 4 * kSlot);
+}
+
+// Which of two buffers lives first does not depend on which was declared first.
+TEST(Place, TheUserThatComesLaterWaitsForTheEarlierOne) {
+  ProgramBuilder out;
+  const auto add = [&](const char* name) { return out.add({.name = name, .slot_size = kSlot}); };
+  const BufferId late = add("late"), early = add("early");
+  out.kernel(role(Part::kQkv), Lane::kCommReduce, KernelId::kFillZero, {write(view(early))});
+  out.kernel(role(Part::kFc1), Lane::kCompute, KernelId::kFillZero, {write(view(late))});
+  Job job;
+  job.classes.emplace_back();
+  job.classes[0].program = out.finish();
+  place(job, {.slack = 0});
+  const Program& program = job.classes[0].program;
+  ASSERT_EQ(job.classes[0].placement.slab[0], kSlot);
+  const auto within_step = [&](NodeIndex node) {
+    const auto edges = program.after(program.nodes[node]);
+    return std::count_if(edges.begin(), edges.end(),
+                         [](const Edge& e) { return e.reuse && e.delta == 0; });
+  };
+  EXPECT_EQ(within_step(0), 0);
+  EXPECT_EQ(within_step(1), 1);
+}
+
+TEST(Place, PersistentBuffersTakeAllTheirSlots) {
+  ProgramBuilder out;
+  const auto add = [&](std::int32_t slots) {
+    return out.add({.name = "state", .slot_size = kSlot, .slots = slots, .persistent = true});
+  };
+  const BufferId ring = add(3), next = add(1);
+  out.kernel(role(Part::kQkv), Lane::kCompute, KernelId::kFillZero, {write(view(ring))});
+  out.kernel(role(Part::kQkv), Lane::kCompute, KernelId::kFillZero, {write(view(next))});
+  Job job;
+  job.classes.emplace_back();
+  job.classes[0].program = out.finish();
+  place(job);
+  EXPECT_EQ(job.classes[0].placement.offset, (std::vector<Bytes>{Bytes{0}, 3 * kSlot}));
+  EXPECT_EQ(job.classes[0].placement.slab[0], 4 * kSlot);
+}
+
+// Nine persistent buffers of 1 to 9 slots.
+TEST(MemoryReport, NamesTheEightLargestWithAllTheirSlots) {
+  ProgramBuilder out;
+  for (std::int32_t slots = 1; slots <= 9; ++slots) {
+    const BufferId id = out.add({.name = std::to_string(slots),
+                                 .slot_size = kSlot,
+                                 .slots = slots,
+                                 .category = Category::kOptimizer,
+                                 .persistent = true});
+    out.kernel(role(Part::kQkv), Lane::kCompute, KernelId::kFillZero, {write(view(id))});
+  }
+  Job job;
+  job.classes.emplace_back();
+  job.classes[0].program = out.finish();
+  const MemoryReport report = measure(job);
+  const TierMemory& gpu = report.classes[0].tiers[0];
+  EXPECT_EQ(gpu.by_category[static_cast<std::size_t>(Category::kOptimizer)], 45 * kSlot);
+  ASSERT_EQ(gpu.largest.size(), 8u);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(gpu.largest[i].name, std::to_string(9 - i));
 }
 
 TEST(MemoryReport, SplitsThePeakByCategoryAndNamesItsOp) {

@@ -121,6 +121,20 @@ TEST(FlowNetwork, ACapLeavesTheRestToTheOthers) {
   EXPECT_DOUBLE_EQ(network.rate(free).value, 40.0);
 }
 
+// Of more than 16 flows only those are looked at anew that a change may concern, here over the one
+// that names both links: 17 share what that leaves of 100 B/s.
+TEST(FlowNetwork, AChangeReachesFlowsOfOtherLinksOverThoseThatNameBoth) {
+  FlowNetwork network;
+  const LinkId narrow = network.add_link({4.0}), wide = network.add_link({100.0});
+  const FlowId both = start(network, 0, 1000, {{narrow}, {wide}});
+  FlowId other{};
+  for (int i = 0; i < 17; ++i) other = start(network, 0, 1000, {{wide}});
+  EXPECT_DOUBLE_EQ(network.rate(other).value, 96.0 / 17);
+  start(network, 0, 1000, {{narrow}});
+  EXPECT_DOUBLE_EQ(network.rate(both).value, 2.0);
+  EXPECT_DOUBLE_EQ(network.rate(other).value, 98.0 / 17);
+}
+
 TEST(FlowNetwork, AFlowAtItsCapTakesItsWeightOfTheLink) {
   FlowNetwork network;
   const LinkId link = network.add_link({100.0});

@@ -54,6 +54,16 @@ TEST_F(LaunchQueueTest, LaunchesNothingBeyondTheLastStep) {
   EXPECT_EQ(launches.launched_at(Lane::kCompute, 4), std::nullopt);
 }
 
+TEST_F(LaunchQueueTest, WaitsForTheDeviceWhileASingleOpIsOutstanding) {
+  const ProgramIndex index(program_);
+  costs_[2].waits_for_device = true;  // only the first kernel has been launched
+  LaunchQueue launches(index, costs_, 8, 1);
+  EXPECT_EQ(launches.launched_at(Lane::kH2d, 0), std::nullopt);
+  EXPECT_TRUE(launches.completed(Lane::kCompute, SimTime{50}));
+  EXPECT_EQ(launches.launched_at(Lane::kH2d, 0), SimTime{50});
+  EXPECT_EQ(launches.launched_at(Lane::kCompute, 1), SimTime{60});
+}
+
 TEST_F(LaunchQueueTest, WaitsForTheDeviceUntilNothingIsOutstanding) {
   const ProgramIndex index(program_);
   costs_[0].waits_for_device = true;  // the first op of each step

@@ -161,6 +161,9 @@ TEST(Simulate, FlowsOfTwoLanesShareTheHostMemory) {
   const SimResult result = run(make_job(program), cluster);
   EXPECT_NEAR(result.first_step.value, 20e-3, 1e-9);
   EXPECT_EQ(result.limited_by, "host memory (dram)");
+  ASSERT_FALSE(result.links.empty());
+  for (const LinkReport& link : result.links)
+    EXPECT_NEAR(link.busy_share, 1, 1e-6) << link.name << " in one step";
 }
 
 TEST(Simulate, ComputeWaitsForStagedCopies) {
@@ -429,6 +432,9 @@ TEST(Simulate, ThePeriodIsNeverBelowTheBusiestLane) {
   const SimResult result = run(make_job(program));
   EXPECT_NEAR(result.first_step.value, 36e-6, 1e-12);
   EXPECT_NEAR(result.period.value, 10e-6, 1e-12);
+  Seconds sum{};
+  for (const Seconds part : result.split.parts) sum += part;
+  EXPECT_NEAR(sum.value, 10e-6, 1e-12) << "parts add up to the period, not to the steps that ran";
 }
 
 // 60 of 80 MB over peer links of 100 GB/s in one node; over two nodes the 160 MB of four ranks that
@@ -490,6 +496,205 @@ TEST(Simulate, RecordsAFoldedTimelineAsItWouldBeFolded) {
   const Timeline folded = simulate(job, small_machine(), options).timeline;
   EXPECT_FALSE(folded.ranks[0].folded.empty());
   EXPECT_EQ(folded, fold(job, run(job).timeline));
+}
+
+// A begins at 7 us and holds the bytes of X until 37, D begins at 14 and gives its data at 15; X is
+// launched at 21. From then on it waits for the bytes alone.
+TEST(Simulate, WhatIsNeitherLaunchedNorHasItsDataWaitsForNoBytes) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {7e-6};
+  ClassBuilder program;
+  const NodeIndex a = program.stream(Lane::kCommReduce, 30 * kMicro);
+  const NodeIndex d = program.stream(Lane::kCommGather, 1 * kMicro);
+  program.stream(Lane::kCompute, 1 * kMicro, {reuse_after(a, 0, 0), after(d)});
+  SimOptions once;
+  once.min_steps = once.max_steps = 1;
+  const SimResult result = simulate(make_job(program), cluster, once);
+  const LaneReport& compute = lane_report(result, Lane::kCompute);
+  EXPECT_NEAR(compute.reuse_wait.value, 16e-6, 1e-12);
+  EXPECT_NEAR(compute.launch_wait.value, 0, 1e-12);
+  EXPECT_NEAR(lane_report(result, Lane::kCommGather).launch_wait.value, 14e-6, 1e-12);
+}
+
+// Slowed by 0.5 by the sum that begins 2 us after it and ends 2 us before it: of 20 us 2 pass as
+// ever, then 8 take 12, and the rest as ever.
+TEST(Simulate, AKernelIsSlowedAsLongAsWhatSlowsItRuns) {
+  Cluster cluster = small_machine();
+  cluster.stack.overlap_slowdown = 0.5;
+  ClassBuilder program;
+  const NodeIndex kernel = program.stream(Lane::kCompute, 20 * kMicro);
+  const NodeIndex before =
+      program.stream(Lane::kCommGather, 2 * kMicro, {after(kernel, 0, 1)});  // of the step before
+  program.collective(CollectiveKind::kAllReduce, testing_support::groups::kData, 1'200'000,
+                     {after(before)}, Lane::kCommReduce);  // 12 us at 100 GB/s
+  program.stream(Lane::kCommTensor, 4 * kMicro, {after(before)});
+  const SimResult result = run(make_job(program, 2), cluster);
+  EXPECT_EQ(lane_spans(result, Lane::kCommReduce)[0].end.value, 14 * kMicro);
+  EXPECT_EQ(lane_spans(result, Lane::kCompute)[0].end.value, 24 * kMicro);
+  EXPECT_EQ(lane_spans(result, Lane::kCommTensor)[0].end.value, 6 * kMicro)
+      << "kernels of other lanes are not slowed";
+}
+
+// A gather of 40 us and a copy of 40, each of which slows by half: 10 us of kernel take 20.
+TEST(Simulate, WhatSlowsAKernelAtATimeAddsUp) {
+  Cluster cluster = small_machine();
+  cluster.stack.overlap_slowdown = cluster.stack.copy_slowdown = 0.5;
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllReduce, testing_support::groups::kData, 4 * kMega, {},
+                     Lane::kCommReduce);
+  program.copy(Tier::kCpu, Tier::kGpu, 200'000);  // two ranks of one switch
+  const NodeIndex before = program.stream(Lane::kCommGather, 2 * kMicro);
+  program.stream(Lane::kCompute, 10 * kMicro, {after(before)});
+  const SimResult result = run(make_job(program, 2), cluster);
+  EXPECT_EQ(lane_spans(result, Lane::kCompute)[0].end.value, 22 * kMicro);
+  EXPECT_NEAR(lane_spans(result, Lane::kH2d)[0].end.value, 40 * kMicro, 1);
+}
+
+// The first of two waits for one kernel, the second for two.
+TEST(Simulate, WhoeverWaitsForLessGoesOnFirst) {
+  ClassBuilder program;
+  const NodeIndex first = program.stream(Lane::kCompute, 10 * kMicro);
+  const NodeIndex second = program.stream(Lane::kCompute, 10 * kMicro);
+  program.stream(Lane::kCommGather, 1 * kMicro, {after(first)});
+  program.stream(Lane::kCommReduce, 1 * kMicro, {after(second)});
+  const SimResult result = run(make_job(program));
+  EXPECT_EQ(lane_spans(result, Lane::kCommGather)[0].start.value, 10 * kMicro);
+  EXPECT_EQ(lane_spans(result, Lane::kCommReduce)[0].start.value, 20 * kMicro);
+}
+
+TEST(Simulate, AsManyStepsAreSimulatedAsAreAskedFor) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 10 * kMicro);
+  SimOptions options;
+  options.min_steps = 5;
+  EXPECT_EQ(simulate(make_job(program), small_machine(), options).steps, 5);
+}
+
+// 10^6 kernels of 10^15 bytes, 1,000 s each.
+// Step k of the compute lane ends at 10 k us, of the chain beside it at 27 + 9 k: from step 28 on
+// steps take 10 us and not 9.
+Job catching_up() {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 10 * kMicro);
+  NodeIndex last = program.stream(Lane::kCommGather, 9 * kMicro);
+  for (const Lane lane : {Lane::kCommReduce, Lane::kH2d, Lane::kD2h})
+    last = program.stream(lane, 9 * kMicro, {after(last)});
+  return make_job(program);
+}
+
+TEST(Simulate, StepsThatAgreeWithinTheToleranceEndTheSimulation) {
+  SimOptions options;
+  options.min_steps = 28;
+  options.max_steps = 40;
+  EXPECT_EQ(simulate(catching_up(), small_machine(), options).steps, 29);
+  options.tolerance = 0.2;
+  EXPECT_EQ(simulate(catching_up(), small_machine(), options).steps, 28);
+}
+
+TEST(Simulate, OfStepsThatDoNotAgreeTheLastHalfIsSplit) {
+  SimOptions options;
+  options.min_steps = options.max_steps = 28;
+  options.skip_repetitions = false;
+  const SimResult result = simulate(catching_up(), small_machine(), options);
+  EXPECT_FALSE(result.steady);
+  EXPECT_EQ(result.split.steps, 13);
+  EXPECT_NEAR(result.split.parts[static_cast<std::size_t>(TimePart::kCompute)].value, 10e-6, 1e-9);
+}
+
+// d log(period) / d log(constant)
+double reliance(const SimResult& result, Constant constant) { return result.reliances[constant]; }
+
+// Of a kernel of 20 us 10 pass beside a sum that slows it by half: 6.67 us of it are done then, and
+// it takes 23.33, of which 3.33 are due to the slowdown.
+TEST(Simulate, TimeThatAKernelIsSlowedRestsOnWhatSlowsIt) {
+  Cluster cluster = small_machine();
+  cluster.stack.overlap_slowdown = 0.5;
+  cluster.stack.copy_slowdown = 0.5;
+  ClassBuilder program;
+  const NodeIndex kernel = program.stream(Lane::kCompute, 20 * kMicro);
+  program.collective(CollectiveKind::kAllReduce, testing_support::groups::kData, kMega,
+                     {after(kernel, 0, 1)}, Lane::kCommReduce);
+  SimOptions options;
+  options.find_reliances = true;
+  const SimResult result = simulate(make_job(program, 2), cluster, options);
+  EXPECT_NEAR(result.period.value, 70e-6 / 3, 1e-11);
+  EXPECT_NEAR(reliance(result, constant_of(&StackRates::overlap_slowdown)), 1.0 / 7, 1e-6);
+  EXPECT_NEAR(reliance(result, constant_of(&StackRates::copy_slowdown)), 0, 1e-6);
+  EXPECT_NEAR(reliance(result, constant_of(HardwareTime::kMemory)), 1, 1e-6);
+}
+
+// 5 us to launch a kernel of 1: where the host runs ahead it alone counts, and where it waits for
+// each kernel both do.
+TEST(Simulate, TimeThatTheHostTakesRestsOnItsLaunches) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {5e-6};
+  ClassBuilder program;
+  program.repeat(3, [&] { program.stream(Lane::kCompute, 1 * kMicro); });
+  const Job job = make_job(program);
+  SimOptions options;
+  options.find_reliances = true;
+  const SimResult ahead = simulate(job, cluster, options);
+  EXPECT_NEAR(ahead.period.value, 15e-6, 1e-11);
+  EXPECT_NEAR(reliance(ahead, constant_of(HardwareTime::kLaunch)), 1, 1e-6);
+  cluster.node.device.launch_queue_depth = 1;
+  const SimResult waiting = simulate(job, cluster, options);
+  EXPECT_NEAR(waiting.period.value, 18e-6, 1e-11);
+  EXPECT_NEAR(reliance(waiting, constant_of(HardwareTime::kLaunch)), 5.0 / 6, 1e-6);
+  EXPECT_NEAR(reliance(waiting, constant_of(HardwareTime::kMemory)), 1.0 / 6, 1e-6);
+}
+
+// One operation outstanding per lane: the kernel behind three reductions is not reached before the
+// second of them has ended.
+TEST(Simulate, WhatTheHostHasNotReachedWaitsForItsLaunch) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {1e-6};
+  cluster.node.device.launch_queue_depth = 1;
+  ClassBuilder program;
+  program.repeat(3, [&] { program.stream(Lane::kCommReduce, 10 * kMicro); });
+  program.stream(Lane::kCompute, 1 * kMicro);
+  const SimResult result = run(make_job(program), cluster);
+  EXPECT_NEAR(part_us(result, TimePart::kWait), 0, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kLaunch), result.period.value * 1e6 - 1, 1e-6);
+}
+
+TEST(Simulate, AStepThatIsLongerThanTheClockIsBadInput) {
+  ClassBuilder program;
+  program.repeat(1'000'000, [&] { program.stream(Lane::kCompute, 1'000'000'000'000'000); });
+  try {
+    simulate(make_job(program), small_machine());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_THAT(error.what(), HasSubstr("more than the simulator can count"));
+  }
+}
+
+// Stage 1 has rank 3 in the first node and ranks 4 and 5 in the second.
+TEST(Simulate, ATimelineIsOfTheRankThatStandsForItsStage) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 4);
+  const SimResult result = run(make_job({program, program}, 3), small_machine(2));
+  EXPECT_EQ(result.timeline.ranks[0].rank, 0);
+  EXPECT_EQ(result.timeline.ranks[1].rank, 4);
+}
+
+TEST(Simulate, BatchesAreWorkOfTheHost) {
+  ClassBuilder program;
+  const NodeIndex input = program.accumulate_on_cpu(80'000);  // 12 us
+  const NodeIndex kernel = program.stream(Lane::kCompute, 30 * kMicro, {after(input)});
+  program.add_edge(input, after(kernel, 0, 1));
+  Job job = make_job(program);
+  job.classes[0].program.nodes[input].lane = Lane::kInput;
+  const SimResult result = run(job);
+  EXPECT_NEAR(part_us(result, TimePart::kCpu), 12, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kCompute), 30, 1e-6);
+}
+
+TEST(Simulate, AJobOfOneStageHasNoPipelineBubble) {
+  ClassBuilder program;
+  const NodeIndex copy = program.copy(Tier::kCpu, Tier::kGpu, 100'000);
+  program.stream(Lane::kCompute, 30 * kMicro, {after(copy)});
+  EXPECT_EQ(share_of(run(make_job(program)), "pipeline bubble"), -1);
 }
 
 TEST(Simulate, AnEmptyJobTakesNoTime) {

@@ -30,6 +30,7 @@ SimResult run(const Job& job, int min_steps, int max_steps, bool skip) {
   options.min_steps = min_steps;
   options.max_steps = max_steps;
   options.skip_repetitions = skip;
+  options.find_reliances = true;
   Cluster cluster = small_machine();
   cluster.node.device.launch_queue_depth = 2;  // or the host runs ahead to the last step
   return simulate(job, cluster, options);
@@ -47,6 +48,12 @@ void expect_same(const SimResult& a, const SimResult& b) {
     EXPECT_EQ(a.lanes[i].launch_wait, b.lanes[i].launch_wait);
   }
   for (std::size_t p = 0; p < kTimePartCount; ++p) EXPECT_EQ(a.split.parts[p], b.split.parts[p]);
+  ASSERT_EQ(a.links.size(), b.links.size());
+  for (std::size_t i = 0; i < a.links.size(); ++i)
+    EXPECT_NEAR(a.links[i].busy_share, b.links[i].busy_share, 1e-9) << a.links[i].name;
+  ASSERT_EQ(a.reliances.size(), b.reliances.size());
+  for (std::size_t k = 0; k < a.reliances.size(); ++k)
+    EXPECT_NEAR(a.reliances[k], b.reliances[k], 1e-9) << constant_name(static_cast<Constant>(k));
 }
 
 TEST(SteadyStep, TheStepAfterTwoAlikeIsKnown) {

@@ -100,6 +100,35 @@ TEST(StepSplit, ProductsOfScoresAreAttention) {
   EXPECT_EQ(use(Part::kScores), StepUse::kAttention);
 }
 
+TEST(StepSplit, WhatCapsAndNormalisesScoresIsAttention) {
+  ClassBuilder program;
+  const NodeIndex kernel = program.stream(Lane::kCompute, 4);
+  Job job = make_job(program);
+  Program& made = job.classes.front().program;
+  const auto use = [&](Part part) {
+    made.nodes[kernel].role.part = part;
+    return use_of(made, made.nodes[kernel], HeldBy::kOp, job.mesh);
+  };
+  EXPECT_EQ(use(Part::kMlpNorm), StepUse::kMemory);
+  EXPECT_EQ(use(Part::kScoreCap), StepUse::kAttention);
+  EXPECT_EQ(use(Part::kSoftmax), StepUse::kAttention);
+}
+
+// Two nodes, one of them in a loop of 3.
+TEST(StepSplit, AllRunsOfARoleCount) {
+  ClassBuilder program;
+  const NodeIndex one = program.stream(Lane::kCompute, 1 * kMicro);
+  NodeIndex other = 0;
+  program.repeat(3, [&] { other = program.stream(Lane::kCompute, 2 * kMicro); });
+  Job job = make_job(program);
+  std::vector<Node>& nodes = job.classes.front().program.nodes;
+  nodes[other].role = nodes[one].role;
+  const StepSplit split = step_split(job, simulated(job, small_machine()));
+  ASSERT_EQ(split.ops.size(), 1u);
+  EXPECT_EQ(split.ops[0].runs, 4);
+  EXPECT_EQ(split.ops[0].time.value, 7 * kMicro);
+}
+
 TEST(StepSplit, KernelsOfCommunicationAreNoComputeOfTheirOwn) {
   ClassBuilder program;
   const NodeIndex reduced = program.stream(Lane::kCommReduce, 3 * kMicro);
