@@ -202,14 +202,14 @@ std::string plan_name(const testing::TestParamInfo<Choice>& plan) {
   return testing_support::name_of(plan.param);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pairwise, Cover, testing::ValuesIn(testing_support::pairwise_choices()),
+INSTANTIATE_TEST_SUITE_P(Pairwise, Cover, testing::ValuesIn(testing_support::choices_to_train()),
                          plan_name);
 // To ThreadSanitizer these would be those of fp32 once more.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CoverInFp64);
 INSTANTIATE_TEST_SUITE_P(Pairwise, CoverInFp64,
                          testing::ValuesIn(testing_support::kThreadSanitized
                                                ? std::vector<Choice>{}
-                                               : testing_support::pairwise_choices()),
+                                               : testing_support::choices_to_train()),
                          plan_name);
 
 }  // namespace

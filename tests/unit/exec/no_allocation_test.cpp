@@ -137,7 +137,7 @@ TEST_F(NoAllocation, AStepAllocatesAndMapsNothingLarge) {
 }
 
 TEST_F(NoAllocation, NorOfAnyPlanOfThePairwiseCover) {
-  for (const auto& choice : testing_support::pairwise_choices()) {
+  for (const auto& choice : testing_support::choices_to_train()) {
     const Plan plan = testing_support::plan_of(choice, "cpu.f32");
     Job job = lower(plan, load_model(plan.model));
     place(job, {.slack = plan.slack});
