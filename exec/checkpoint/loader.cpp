@@ -51,7 +51,8 @@ std::vector<std::string> candidates(const ResumeOptions& options, Rendezvous* re
   if (name.empty()) name = std::filesystem::path(options.path).parent_path().filename().string();
   if (checkpoint_step(name)) return {options.path};
   std::vector<std::string> names;
-  if (std::filesystem::exists(options.path))
+  std::error_code error;  // what cannot be looked at holds no checkpoint
+  if (std::filesystem::exists(options.path, error))
     for (const std::int64_t step : checkpoint_steps(options.path))
       names.insert(names.begin(), checkpoint_name(step));
   if (rendezvous != nullptr) {
@@ -144,7 +145,7 @@ std::vector<std::string> Checkpoint::load(const Job& job, std::vector<RankMemory
   const bool had_more =
       std::any_of(files_.begin(), files_.end(), [](auto& file) { return carries_more(file); });
   if (!is_of(job) && (had_more || carries_more(job)))
-    lost.push_back(
+    lost.emplace_back(
         "what a step hands to the next one, such as gradients of a delayed update or moments of "
         "Adafactor, is of one plan alone: it begins at zero");
   return lost;

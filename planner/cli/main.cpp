@@ -1,8 +1,6 @@
 // zplan: the one place where errors become a line on stderr and an exit code.
 #include <fmt/format.h>
 
-#include <csignal>
-#include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
@@ -40,6 +38,6 @@ ExitCode run_program(const std::vector<std::string>& arguments) {
 }  // namespace zplan
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error like a full disk
+  zplan::prepare_streams();
   return static_cast<int>(zplan::run_program({argv + (argc > 0 ? 1 : 0), argv + argc}));
 }
