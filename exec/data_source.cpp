@@ -1,10 +1,7 @@
 #include "exec/data_source.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +11,7 @@
 
 #include "exec/checkpoint/checksum.h"
 #include "planner/core/error.h"
+#include "planner/core/input_file.h"
 #include "planner/core/random.h"
 
 namespace zplan::exec {
@@ -26,30 +24,6 @@ struct TokenFile {
   int width;  // bytes of a token
 };
 constexpr TokenFile kTokenFiles[] = {{20240520, 1, 2}, {20240801, 7, 4}};
-
-const char* word_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "a folder";
-  if (S_ISFIFO(mode)) return "a pipe";
-  if (S_ISSOCK(mode)) return "a socket";
-  return "a device";
-}
-
-class Descriptor {
- public:
-  // A pipe without a writer would keep us waiting.
-  explicit Descriptor(const std::string& path)
-      : number_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
-    if (number_ < 0)
-      throw_bad_input(fmt::format("{}: cannot be opened: {}", path, strerror(errno)));
-  }
-  ~Descriptor() { ::close(number_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 }  // namespace
 
@@ -88,16 +62,10 @@ std::string DataSource::identity() const {
 }
 
 DataSource DataSource::from_file(const std::string& path) {
-  const Descriptor file(path);
-  struct stat info {};
-  if (fstat(file.number(), &info) != 0)
-    throw_bad_input(fmt::format("{}: cannot be examined: {}", path, strerror(errno)));
-  if (!S_ISREG(info.st_mode))
-    throw_bad_input(
-        fmt::format("{}: expected a file of text or tokens, got {}", path, word_of(info.st_mode)));
-  const auto size = static_cast<std::size_t>(info.st_size);
+  const InputFile file(path);
+  const auto size = static_cast<std::size_t>(file.bytes());
   if (size == 0) return DataSource({}, path);
-  void* const address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
+  void* const address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
   if (address == MAP_FAILED)
     throw_bad_input(fmt::format("{}: cannot be read: {}", path, strerror(errno)));
   std::shared_ptr<const void> owner(

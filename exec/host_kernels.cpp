@@ -10,8 +10,6 @@
 namespace zplan::exec {
 namespace {
 
-// [Micikevicius18 sec 3.2] A scale below 1 would only lose gradients.
-constexpr double kLeastScale = 1;
 constexpr double kScaleFactor = 2;
 
 // `clip` is that of the last step. A scale of 0 has not begun.
@@ -19,7 +17,7 @@ void adapt_loss_scale(const TrainConfig& train, const double* clip, double* stat
   if (state[kScale] == 0) {
     state[kScale] = train.initial_loss_scale;
   } else if (clip[kClipFactor] < 0) {
-    state[kScale] = std::max(kLeastScale, state[kScale] / kScaleFactor);
+    state[kScale] = std::max(kLeastLossScale, state[kScale] / kScaleFactor);
     state[kGoodSteps] = 0;
     state[kSkippedSteps] += 1;
   } else if (++state[kGoodSteps] >= static_cast<double>(train.loss_scale_interval)) {
@@ -78,7 +76,7 @@ void step_scalars(const KernelCall& call) {
   scalars[kBiasCorrection1] = 1.0 - std::pow(train.beta1, t);  // [Loshchilov19]
   scalars[kBiasCorrection2] = 1.0 - std::pow(train.beta2, t);  // [Loshchilov19]
   scalars[kMaxGradientNorm] = train.clip_norm;
-  scalars[kLossScale] = has_loss_scale ? state[kScale] : 1.0;
+  scalars[kLossScale] = has_loss_scale ? state[kScale] : kLeastLossScale;
   const StartPoint& start = call.services->start();
   const std::int64_t skipped_steps = start.goes_on ? 0 : start.step;
   const std::int64_t handed_on = before - (each > 0 ? skipped_steps * each : skipped_steps);

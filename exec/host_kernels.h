@@ -64,6 +64,10 @@ class RunServices {
 // sample 0 each time.
 void load_batch(const KernelCall& call);
 
+// [Micikevicius18 sec 3.2] A scale below 1 would only lose gradients. A job that does not scale its
+// loss has this one.
+inline constexpr double kLeastLossScale = 1;
+
 // Fills the scalars of a step. Skipped updates advance neither the bias corrections nor the
 // learning rate; delayed ones are one step behind, and the first step updates nothing. The loss
 // scale is halved after a step whose gradients were not finite, and doubled after so many good ones

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exec/offload/storage.h"
+#include "planner/core/error.h"
 #include "planner/core/units.h"
 
 namespace zplan::exec {
@@ -48,6 +49,8 @@ struct SaveReport {
   Bytes staging{0};         // memory for that
   std::int64_t failed = 0;  // checkpoints that could not be written
   bool last_failed = false;
+  ExitCode failure =
+      ExitCode::kOk;  // of the last one: kCheckFailed where parameters are no numbers
 };
 
 // Where training goes on.

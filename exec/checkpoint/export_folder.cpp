@@ -45,8 +45,7 @@ std::string partial_export(const std::string& folder) {
 ExportFolder::ExportFolder(const std::string& folder)
     : folder_(plain(folder).string()), partial_(partial_export(folder)) {
   check_free(folder_);
-  if (::mkdir(partial_.c_str(), kOwnerFolder) != 0 && errno != EEXIST)
-    fail_file(folder_, "cannot be made", errno);
+  make_folder(partial_, folder_);
   descriptor_ = ::open(partial_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor_ < 0) fail_file(partial_, "cannot be opened", errno);
   // Another run that has just finished has taken the name from what was opened.

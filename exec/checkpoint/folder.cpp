@@ -28,11 +28,6 @@ std::string partial_name(std::int64_t step) {
   return fmt::format(".{}{}", checkpoint_name(step), kPartial);
 }
 
-void make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), kOwnerFolder) != 0 && errno != EEXIST)
-    fail_file(path, "cannot be made", errno);
-}
-
 void rename(const std::string& from, const std::string& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0) fail_file(to, "cannot get its name", errno);
 }
@@ -59,6 +54,21 @@ void remove_leftovers(const std::string& folder) {
 
 void fail_file(const std::string& path, const char* what, int error) {
   throw Error(ExitCode::kDevice, fmt::format("{}: {}: {}", path, what, strerror(error)));
+}
+
+void make_folder(const std::string& path, const std::string& shown) {
+  if (::mkdir(path.c_str(), kOwnerFolder) == 0) return;
+  const int reason = errno;
+  std::error_code error;
+  if (reason == EEXIST && fs::is_directory(path, error)) return;
+  if (reason == EEXIST) throw_bad_input(fmt::format("{}: expected a folder, got a file", shown));
+  const bool is_wrong_name =
+      reason == ENOENT || reason == ENOTDIR || reason == ELOOP || reason == ENAMETOOLONG;
+  if (!is_wrong_name) fail_file(shown, "cannot be made", reason);
+  throw_bad_input(
+      fmt::format("{}: cannot be made: {}; expected the name of a folder in one that is "
+                  "there",
+                  shown, strerror(reason)));
 }
 
 std::string path_in(const std::string& folder, const std::string& name) {
@@ -91,7 +101,7 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder) {
 }
 
 FolderLock::FolderLock(const std::string& folder) {
-  make_folder(folder);
+  make_folder(folder, folder);
   const std::string path = path_in(folder, ".lock");
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly);
   if (descriptor_ < 0) fail_file(path, "cannot be opened", errno);
@@ -120,7 +130,7 @@ void sync_folder(const std::string& path) {
 
 std::string partial_folder(const std::string& folder, std::int64_t step) {
   std::string path = path_in(folder, partial_name(step));
-  make_folder(path);
+  make_folder(path, path);
   return path;
 }
 

@@ -17,6 +17,10 @@ inline constexpr mode_t kOwnerFolder = 0700;  // of all folders that hold what a
 // Error(kDevice): "PATH: cannot be made: No space left on device".
 [[noreturn]] void fail_file(const std::string& path, const char* what, int error);
 
+// Nothing where it is there. `shown`: what the user calls it. Throws Error: kBadInput for a name
+// that cannot be a folder's, kDevice when the drive refuses.
+void make_folder(const std::string& path, const std::string& shown);
+
 std::string path_in(const std::string& folder, const std::string& name);
 
 std::string checkpoint_name(std::int64_t step);                        // "step-000020"

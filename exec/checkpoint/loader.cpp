@@ -52,7 +52,8 @@ std::vector<std::string> candidates(const ResumeOptions& options, Rendezvous* re
   if (name.empty()) name = std::filesystem::path(options.path).parent_path().filename().string();
   if (checkpoint_step(name)) return {options.path};
   std::vector<std::string> names;
-  if (std::filesystem::exists(options.path))
+  std::error_code error;  // what cannot be looked at holds no checkpoint
+  if (std::filesystem::exists(options.path, error))
     for (const std::int64_t step : checkpoint_steps(options.path))
       names.insert(names.begin(), checkpoint_name(step));
   if (rendezvous != nullptr) {

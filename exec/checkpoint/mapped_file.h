@@ -2,15 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <utility>
 
+#include "planner/core/input_file.h"
 #include "planner/core/units.h"
 
 namespace zplan::exec {
-
-enum class Links : std::uint8_t { kRefused, kFollowed };
 
 class MappedFile {
  public:

@@ -1,15 +1,11 @@
 #include "exec/checkpoint/saved_file.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <cstring>
 
 #include "exec/checkpoint/checksum.h"
 #include "exec/checkpoint/folder.h"
 #include "planner/core/error.h"
-#include "planner/core/json_reader.h"
+#include "planner/core/input_file.h"
 
 namespace zplan::exec {
 namespace {
@@ -28,11 +24,7 @@ void check_places(const RankIndex& index, const std::string& path) {
 }  // namespace
 
 std::string read_saved_text(const std::string& path) {
-  struct stat info {};
-  if (lstat(path.c_str(), &info) != 0)
-    throw_bad_input(fmt::format("{}: cannot be read: {}", path, strerror(errno)));
-  if (!S_ISREG(info.st_mode)) throw_bad_input(fmt::format("{}: expected a file", path));
-  return read_text_file(path);
+  return InputFile(path, Pipes::kRefused, Links::kRefused).read_all();
 }
 
 SavedFile::SavedFile(const std::string& checkpoint, std::int32_t rank, std::int64_t step)

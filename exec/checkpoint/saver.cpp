@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <future>
+#include <span>
 #include <thread>
 #include <utility>
 
 #include "exec/checkpoint/checkpoint_file.h"
 #include "exec/checkpoint/checksum.h"
+#include "exec/checkpoint/finite.h"
 #include "exec/checkpoint/saved_file.h"
 #include "exec/memory/all_cores.h"
 #include "planner/core/error.h"
@@ -142,6 +145,7 @@ void Saver::write(Header header) {
     conclude(header, folder);
     report_.saved.back().writing = since(start);
     report_.last_failed = false;
+    report_.failure = ExitCode::kOk;
   } catch (const std::exception& error) {
     if (leads()) {
       remove_partial(options_.folder, header.step);
@@ -151,9 +155,27 @@ void Saver::write(Header header) {
     report_.saved.pop_back();
     ++report_.failed;
     report_.last_failed = true;
+    const auto* known = dynamic_cast<const Error*>(&error);
+    const bool is_checked = known != nullptr && known->code() == ExitCode::kCheckFailed;
+    report_.failure = is_checked ? ExitCode::kCheckFailed : ExitCode::kDevice;
     say_(fmt::format("the checkpoint of step {} could not be written: {}; those before it are kept",
                      header.step, error.what()));
   }
+}
+
+// Takes the checksum. Throws Error(kCheckFailed) for parameters that are not finite.
+void Saver::seal(RankPart& part, std::size_t source, const std::byte* data) {
+  RankIndex& index = part.layout.index;
+  SavedBytes& at = saved_bytes(index, source);
+  const std::span bytes(data, static_cast<std::size_t>(at.bytes));
+  at.sum = checksum(bytes);
+  if (source >= index.pieces.size()) return;
+  const SavedPiece& piece = index.pieces[source];
+  const bool are_parameters = piece.state == State::kParam || piece.state == State::kMaster;
+  if (!are_parameters || all_finite(piece.dtype, bytes)) return;
+  throw Error(ExitCode::kCheckFailed,
+              fmt::format("{} has values that are not finite",
+                          piece.tensors.empty() ? "a parameter" : piece.tensors.front().name));
 }
 
 void Saver::write_part(RankPart& part, const std::string& folder, std::int64_t step) {
@@ -173,15 +195,12 @@ void Saver::write_part(RankPart& part, const std::string& folder, std::int64_t s
 
 // Checksums are taken while the drive is busy.
 void Saver::write_bytes(RankPart& part, const CheckpointFile& file) {
-  RankIndex& index = part.layout.index;
-  const std::jthread sums([&] {
-    for (std::size_t i = 0; i < part.layout.sources.size(); ++i) {
-      const SavedBytes& at = part.layout.sources[i].at;
-      saved_bytes(index, i).sum =
-          checksum({part.copy.data() + at.offset, static_cast<std::size_t>(at.bytes)});
-    }
+  std::future<void> sums = std::async(std::launch::async, [&] {
+    for (std::size_t i = 0; i < part.layout.sources.size(); ++i)
+      seal(part, i, part.copy.data() + part.layout.sources[i].at.offset);
   });
-  engine_->write(file, {0}, index.bytes, part.copy.data());
+  engine_->write(file, {0}, part.layout.index.bytes, part.copy.data());
+  sums.get();
 }
 
 void Saver::write_from_memory(RankPart& part, const CheckpointFile& file) {
@@ -197,7 +216,7 @@ void Saver::write_from_memory(RankPart& part, const CheckpointFile& file) {
     } else {
       part.memory->load(source.buffer, source.slot, {source.at.bytes}, block.data());
     }
-    saved_bytes(part.layout.index, i).sum = checksum({block.data(), bytes});
+    seal(part, i, block.data());
     engine_->write(file, {source.at.offset}, {source.at.bytes}, block.data());
   }
 }

@@ -6,7 +6,8 @@
 // Ranks that are processes write their parts into the same folder. The process of rank 0 waits
 // until all parts are there and gives the checkpoint its name.
 //
-// What cannot be written is told in one line; training goes on, and what was saved before stays.
+// What cannot be written is told in one line; training goes on, and what was saved before stays. So
+// it is with parameters that are not finite: they would take the place of the last good ones.
 #pragma once
 
 #include <atomic>
@@ -60,6 +61,7 @@ class Saver {
   bool leads() const { return parts_.front().layout.index.rank == 0; }
   void copy_states();
   void write(Header header);
+  void seal(RankPart& part, std::size_t source, const std::byte* data);
   void write_part(RankPart& part, const std::string& folder, std::int64_t step);
   void write_bytes(RankPart& part, const class CheckpointFile& file);
   void write_from_memory(RankPart& part, const class CheckpointFile& file);

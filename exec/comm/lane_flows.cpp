@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kFlowMagic = 0x7a706f70;  // "zpop"
 constexpr std::uint8_t kTransfer = 255;           // no CollectiveKind
 constexpr int kSlice = 50;                        // milliseconds between looks for a stop
-constexpr Seconds kGrace{2};  // for the rendezvous to tell why a connection has ended
+constexpr Seconds kGrace{2};  // for the rendezvous to tell who is lost: two heartbeats
 
 }  // namespace
 
@@ -144,20 +144,24 @@ void LaneFlows::fail(const std::string& what) const {
               fmt::format("{} (in {})", what, context_.name(op_.node, op_.earlier)));
 }
 
-// The cause may be another process than the one whose connection has ended first.
-void LaneFlows::fail_lost(const Flow& flow, const std::string& reason) {
-  note_wait(flow.link->peer);
+// The cause may be another process than the partner that does not come, or whose connection has
+// ended first.
+std::optional<Loss> LaneFlows::find_loss() const {
   const TimePoint deadline = after(kGrace);
   std::optional<Loss> loss;
   while (!loss && milliseconds_until(deadline, 1) > 0) {
     if (context_.signal->stopped()) throw Stopped{};
     loss = context_.rendezvous->wait_for_loss(Seconds{kSlice * 1e-3});
   }
-  if (!loss) {
-    loss = Loss{flow.link->peer, reason.empty() ? "it closed its connection" : reason};
-  }
+  return loss;
+}
+
+void LaneFlows::fail_lost(const Flow& flow, const std::string& reason) {
+  note_wait(flow.link->peer);
+  const Loss loss = find_loss().value_or(
+      Loss{flow.link->peer, reason.empty() ? "it closed its connection" : reason});
   throw Error(ExitCode::kDevice,
-              fmt::format("{}; {}", exec::describe(*loss), exec::describe(context_, *wait())));
+              fmt::format("{}; {}", exec::describe(loss), exec::describe(context_, *wait())));
 }
 
 void LaneFlows::note_wait(int peer) {
@@ -182,8 +186,12 @@ void LaneFlows::wait_for_any(TimePoint last_move) {
   if (::poll(polls_.data(), count_, kSlice) > 0) return;
   if (context_.rendezvous->loss()) fail_lost(*first, "");
   if (seconds_since(last_move) < context_.deadline) return;
-  throw Error(ExitCode::kDevice, fmt::format("rank {} does not come; {}", first->link->peer,
-                                             exec::describe(context_, *wait())));
+  const std::optional<Loss> loss = find_loss();
+  throw Error(ExitCode::kDevice,
+              fmt::format("{}; {}",
+                          loss ? exec::describe(*loss)
+                               : fmt::format("rank {} does not come", first->link->peer),
+                          exec::describe(context_, *wait())));
 }
 
 }  // namespace zplan::exec

@@ -104,6 +104,7 @@ class LaneFlows {
   void wait_for_any(TimePoint last_move);
   void note_wait(int peer);
   [[noreturn]] void fail(const std::string& what) const;
+  std::optional<Loss> find_loss() const;
   [[noreturn]] void fail_lost(const Flow& flow, const std::string& reason);
 
   LaneContext context_;

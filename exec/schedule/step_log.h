@@ -1,12 +1,14 @@
 // Collects the results of steps: a step is complete when all lanes of all ranks have ended it.
 // Tells the caller of each as it completes, in order, with its number in the training. A loss that
-// is no number ends the run by Error(kCheckFailed).
+// is no number ends the run by Error(kCheckFailed), and so do updates that are skipped one after
+// the other although the loss scale is at its least, or the loss is not scaled.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -18,6 +20,12 @@
 #include "planner/core/error.h"
 
 namespace zplan::exec {
+
+// So many such updates in a row. Halving the loss scale mends none of them, while a training that
+// begins with a scale of 65,536 may skip its first 16 until the gradients fit: those do not count.
+// [assumed] A few bad batches in a row are survived, and of a training whose parameters are no
+// numbers any more no more than so many steps are lost.
+inline constexpr int kMostSkipped = 8;
 
 class StepLog {
  public:
@@ -82,6 +90,25 @@ class StepLog {
                     "; try a lower learning rate, or look at the data");
   }
 
+  void check_updates(std::int64_t step, const StepResult& result) {
+    if (!result.skipped) {
+      skipped_since_ = kNever;
+      skipped_at_least_ = 0;
+      return;
+    }
+    skipped_since_ = std::min(skipped_since_, step);
+    if (result.loss_scale > kLeastLossScale || ++skipped_at_least_ < kMostSkipped) return;
+    throw Error(ExitCode::kCheckFailed,
+                "step " + std::to_string(step + 1) + ": every update since step " +
+                    std::to_string(skipped_since_ + 1) +
+                    " was skipped, for its gradients were not finite, the last " +
+                    std::to_string(kMostSkipped) +
+                    " with a loss scale that cannot be halved: the loss is " +
+                    std::to_string(result.loss) +
+                    "; go on from an earlier checkpoint with a lower learning rate, or look at the "
+                    "data");
+  }
+
   void complete(std::int64_t run_step, TimePoint end) {
     const StepPlace& place = services_->steps()[run_step];
     StepResult result = services_->report_of(run_step);
@@ -96,6 +123,7 @@ class StepLog {
     }
     results_.push_back(result);
     if (listener_) listener_(place.step, result);
+    check_updates(place.step, result);
   }
 
   void validate(const StepPlace& place, const StepResult& result) {
@@ -121,7 +149,10 @@ class StepLog {
   TimePoint previous_;
   std::vector<Pending> pending_;  // by step of the run
   std::vector<StepResult> results_;
-  ValidationResult validation_;  // under way
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  std::int64_t skipped_since_ = kNever;  // the first step of those in a row
+  int skipped_at_least_ = 0;             // of them, with the least loss scale
+  ValidationResult validation_;          // under way
   std::vector<ValidationResult> validations_;
 };
 

@@ -3,28 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "planner/core/error.h"
+#include "planner/core/input_file.h"
 #include "planner/core/json_document.h"
 #include "planner/core/nearest.h"
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
 
 namespace zplan {
-namespace {
-
-// [assumed] beyond any plan, model, timeline or text to train on that is meant to be read here.
-constexpr std::size_t kMostInputBytes = std::size_t{1} << 30;
-constexpr std::size_t kReadBlock = std::size_t{1} << 20;
-
-}  // namespace
 
 bool JsonNode::is_null() const { return value_->kind == JsonKind::kNull; }
 bool JsonNode::is_boolean() const { return value_->kind == JsonKind::kBoolean; }
@@ -244,27 +234,7 @@ JsonNode parse_json(std::string text, std::string name, int first_line) {
 }
 
 std::string read_text_file(const std::string& path) {
-  std::error_code ignored;  // an odd path is reported by opening it
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw_bad_input(fmt::format("{}: expected a file, got a directory", visible(path)));
-  }
-  errno = 0;
-  std::ifstream stream(path, std::ios::binary);
-  std::string text;
-  std::vector<char> block(kReadBlock);
-  while (stream && text.size() <= kMostInputBytes) {
-    stream.read(block.data(), static_cast<std::streamsize>(block.size()));
-    text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
-  }
-  if (stream.bad() || (!stream && !stream.eof())) {
-    throw_bad_input(fmt::format("{}: cannot read the file: {}", visible(path),
-                                errno != 0 ? std::strerror(errno) : "unknown reason"));
-  }
-  if (text.size() > kMostInputBytes) {
-    throw_bad_input(fmt::format("{}: expected a file of up to {} MiB, this one is larger",
-                                visible(path), kMostInputBytes >> 20));
-  }
-  return text;
+  return InputFile(path, Pipes::kRead).read_all();
 }
 
 JsonNode read_json_file(const std::string& path) { return parse_json(read_text_file(path), path); }

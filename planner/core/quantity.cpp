@@ -100,6 +100,22 @@ std::string scaled(double value, double base, std::span<const std::string_view> 
   return three_digits(value) + std::string(separator) + std::string(units[unit]);
 }
 
+constexpr int kDigits = 2;  // behind the point, of sizes
+
+std::string format_bytes(Bytes size, int digits) {
+  static constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  const auto value = static_cast<double>(size.value);
+  if (std::abs(value) < kKi) return fmt::format("{} B", size.value);
+  std::size_t unit = 0;
+  double scaled_value = value / kKi;
+  // 1024 - 0.005 would print as 1024.00 of the smaller unit.
+  while (unit + 1 < std::size(kUnits) && std::abs(scaled_value) >= kKi - 0.005) {
+    scaled_value /= kKi;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", scaled_value, digits, kUnits[unit]);
+}
+
 }  // namespace
 
 std::optional<Bytes> parse_bytes(std::string_view text) {
@@ -126,18 +142,15 @@ std::optional<Seconds> parse_seconds(std::string_view text) {
   return value ? std::optional(Seconds{*value}) : std::nullopt;
 }
 
-std::string format_bytes(Bytes size) {
-  static constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-  const auto value = static_cast<double>(size.value);
-  if (std::abs(value) < kKi) return fmt::format("{} B", size.value);
-  std::size_t unit = 0;
-  double scaled_value = value / kKi;
-  // 1024 - 0.005 would print as 1024.00 of the smaller unit.
-  while (unit + 1 < std::size(kUnits) && std::abs(scaled_value) >= kKi - 0.005) {
-    scaled_value /= kKi;
-    ++unit;
+std::string format_bytes(Bytes size) { return format_bytes(size, kDigits); }
+
+std::pair<std::string, std::string> format_apart(Bytes one, Bytes other) {
+  constexpr int kMostDigits = kDigits + 4;
+  for (int digits = kDigits; digits <= kMostDigits; ++digits) {
+    std::pair words{format_bytes(one, digits), format_bytes(other, digits)};
+    if (words.first != words.second || one == other) return words;
   }
-  return fmt::format("{:.2f} {}", scaled_value, kUnits[unit]);
+  return {fmt::format("{} B", one.value), fmt::format("{} B", other.value)};
 }
 
 std::string format_seconds(Seconds time) {

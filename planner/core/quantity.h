@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "planner/core/units.h"
 
@@ -32,7 +33,10 @@ inline constexpr std::string_view kFlopsPerSecondExpected =
     "a compute rate with a unit such as \"125 TFLOP/s\"";
 inline constexpr std::string_view kSecondsExpected = "a time with a unit such as \"6 us\"";
 
-std::string format_bytes(Bytes size);          // "31.75 GiB", "512 B"; powers of 1024
+std::string format_bytes(Bytes size);  // "31.75 GiB", "512 B"; powers of 1024
+// Two sizes that are held against each other, with so many more digits as tell them apart:
+// "21.5612 GiB" and "21.5609 GiB"; in bytes where four more do not.
+std::pair<std::string, std::string> format_apart(Bytes one, Bytes other);
 std::string format_seconds(Seconds time);      // "2.14 s", "3.10 ms", "850 ns"
 std::string format_count(double count);        // "124M", "10.3B", "1.03T"; powers of 1000
 std::string format_rate(BytesPerSecond rate);  // "3.35 TB/s"; powers of 1000

@@ -3,23 +3,50 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace zplan {
 namespace {
 
 constexpr std::size_t kShownCharacters = 40;
 
-// One character of a message: control characters would break the line or the terminal.
-void append_visible(std::string& out, std::string_view sequence) {
-  const auto byte = static_cast<unsigned char>(sequence[0]);
-  if (byte == '\n') {
+struct CodePoints {
+  std::uint32_t first, last;
+};
+// They change how a line looks without being seen: controls of a terminal, directions of writing
+// (Unicode annex 9), letters without width, marks of places and tags.
+constexpr CodePoints kUnseen[] = {{0x00, 0x1f},     {0x7f, 0x9f},      {0xad, 0xad},
+                                  {0x61c, 0x61c},   {0x180e, 0x180e},  {0x200b, 0x200f},
+                                  {0x2028, 0x202e}, {0x2060, 0x206f},  {0xfeff, 0xfeff},
+                                  {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
+
+bool is_unseen(std::uint32_t point) {
+  return std::ranges::any_of(
+      kUnseen, [&](const CodePoints& of) { return of.first <= point && point <= of.last; });
+}
+
+// Of a sequence that utf8_length() takes for valid.
+std::uint32_t code_point(std::string_view sequence) {
+  constexpr std::uint32_t kFirstBits[] = {0x7f, 0x1f, 0x0f, 0x07};
+  std::uint32_t point = static_cast<unsigned char>(sequence[0]) & kFirstBits[sequence.size() - 1];
+  for (const char c : sequence.substr(1))
+    point = point << 6 | (static_cast<unsigned char>(c) & 0x3f);
+  return point;
+}
+
+// One character of a message, or one byte that is no part of a character.
+void append_visible(std::string& out, std::string_view text, std::size_t length) {
+  const auto byte = static_cast<unsigned char>(text[0]);
+  if (length == 0) {
+    out += byte;
+  } else if (byte == '\n') {
     out += "\\n";
   } else if (byte == '\t') {
     out += "\\t";
-  } else if (byte < 0x20 || byte == 0x7f) {
-    out += fmt::format("\\u{:04x}", byte);
+  } else if (const std::uint32_t point = code_point(text.substr(0, length)); is_unseen(point)) {
+    out += fmt::format("\\u{:04x}", point);
   } else {
-    out += sequence;
+    out += text.substr(0, length);
   }
 }
 
@@ -59,7 +86,22 @@ std::size_t utf8_length(std::string_view text, std::size_t offset) {
 
 std::string visible(std::string_view text) {
   std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) append_visible(out, text.substr(i, 1));
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_length(text, i);
+    append_visible(out, text.substr(i), length);
+    i += std::max<std::size_t>(1, length);
+  }
+  return out;
+}
+
+std::string visible_lines(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    out += visible(text.substr(at, end - at));
+    if (end < text.size()) out += '\n';
+    at = end + 1;
+  }
   return out;
 }
 
@@ -71,10 +113,10 @@ std::string in_quotes(std::string_view text) {
       out += "...";
       break;
     }
-    const std::size_t length = std::max<std::size_t>(1, utf8_length(text, i));
+    const std::size_t length = utf8_length(text, i);
     if (text[i] == '"') out += '\\';
-    append_visible(out, text.substr(i, length));
-    i += length;
+    append_visible(out, text.substr(i), length);
+    i += std::max<std::size_t>(1, length);
   }
   return out + '"';
 }

@@ -1,4 +1,4 @@
-// Text for messages: what a user wrote, shown on one line and without control characters.
+// Text for messages: what a user wrote, on one line, without characters that hide or turn others.
 #pragma once
 
 #include <concepts>
@@ -9,8 +9,9 @@
 
 namespace zplan {
 
-// Control characters written as escapes.
+// Controls, directions of writing and what has no width are written as escapes: "\u202e".
 std::string visible(std::string_view text);
+std::string visible_lines(std::string_view text);  // the same, but for the ends of its lines
 
 // In double quotes, visible, cut after 40 characters.
 std::string in_quotes(std::string_view text);

@@ -72,15 +72,16 @@ Goodput goodput(Seconds write, const Failures& failures) {
 
 Goodput goodput_at(Seconds interval, Seconds write, const Failures& failures) {
   const double d = write.value, m = failures.mtbf.value, tau = interval.value;
-  // Time per interval of work, and what it would be if restarts took none.
+  // Time per interval of work if restarts took none, and the share of the time that has none: both
+  // are finite where the time itself, which is the first over the second, is not.
   const double without = m * std::expm1((tau + d) / m);
-  const double all = std::exp(failures.restart.value / m) * without;
+  const double up = std::exp(-failures.restart.value / m);
   return {.young = {std::sqrt(2 * d * m)},
           .interval = interval,
-          .effective = tau / all,
-          .checkpointing = d / all,
-          .rework = (without - tau - d) / all,
-          .restarting = (all - without) / all};
+          .effective = tau / without * up,
+          .checkpointing = d / without * up,
+          .rework = (1 - (tau + d) / without) * up,
+          .restarting = 1 - up};
 }
 
 }  // namespace zplan

@@ -60,6 +60,9 @@ struct Goodput {
   double checkpointing = 0;     // shares that are lost: to writing checkpoints,
   double rework = 0;            // to work that is done again,
   double restarting = 0;        // and to restarts
+
+  // Whether a training comes to its end: failures leave it a millionth of the time [assumed].
+  bool ends() const { return effective >= 1e-6; }
 };
 // `write`: of one checkpoint, above 0. At the interval of Daly; at another one.
 Goodput goodput(Seconds write, const Failures& failures);

@@ -41,8 +41,8 @@ std::string of_links(const LinkQuantity& quantity, const sim::SimResult& step) {
 
 std::string of_tier(Tier tier, const MemoryUse& use) {
   const TierUse& there = use[static_cast<std::size_t>(tier)];
-  return fmt::format("{} of {} are taken", format_bytes(there.peak),
-                     format_bytes(there.available()));
+  const auto [taken, available] = format_apart(there.peak, there.available());
+  return fmt::format("{} of {} are taken", taken, available);
 }
 
 std::string of_part(std::string_view what, sim::TimePart part, const sim::SimResult& step) {

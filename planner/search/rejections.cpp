@@ -15,9 +15,9 @@ namespace {
 constexpr int kRounds = 16;
 
 std::string too_large(const Infeasible& why) {
+  const auto [needed, available] = format_apart(why.needed, why.available);
   return fmt::format("{} memory: {}{} needed, {} there", name(why.tier),
-                     why.is_bound() ? "at least " : "", format_bytes(why.needed),
-                     format_bytes(why.available));
+                     why.is_bound() ? "at least " : "", needed, available);
 }
 
 // What decided between a plan within the tie tolerance and the recommended one.

@@ -1,6 +1,7 @@
 """Trainings that are kept, gone on with and validated, as their user sees them."""
 
 import json
+import math
 import os
 import random
 import re
@@ -8,10 +9,12 @@ import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 
-from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, OK, PROGRAM, ROOT, TIMEOUT_S, CliTest, main
+from cli_support import (BAD_INPUT, CHECK_FAILED, DEVICE, INTERRUPTED, OK, PROGRAM, ROOT, TIMEOUT_S,
+                         CliTest, main)
 
 KEPT = "kept"
 
@@ -168,7 +171,7 @@ class Keeping(KeepTest):
         os.mkfifo(self.path(name))
         result = self.zplan("run", self.plan, "--steps", "4", "--resume-from", KEPT)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.one_line(result.stderr, f"{name}: expected a file; the checkpoint before it is tried")
+        self.one_line(result.stderr, f"{name}: expected a file, got a pipe; the checkpoint before it is tried")
 
     def test_the_seed_stays_that_of_the_checkpoint(self):
         self.train("--save", KEPT, "--seed", "5", steps=2)
@@ -357,6 +360,53 @@ class Together(KeepTest):
             for code, _, err in self.start_both(validate, other, steps=3):
                 self.assertEqual(code, BAD_INPUT, err)
                 self.assertIn("validation", err)
+
+
+class Spoiled(KeepTest):
+    """Trainings whose parameters, or updates, are no numbers."""
+
+    SPOILS = '{"schema": "zplan.train/1", "learning_rate": 1e39}'  # more than fp32 has
+
+    def lines(self, code, *arguments):
+        result = self.zplan("run", self.plan, *arguments)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result.stderr.splitlines()
+
+    def spoiled_weights(self):
+        """Of the model, one of them NaN."""
+        self.good("run", self.plan, "--steps", "1", "--export", "weights")
+        with open(self.path("weights/model.safetensors"), "r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(struct.pack("<f", math.nan))
+        return "weights"
+
+    def test_the_last_good_checkpoint_stays(self):
+        self.train("--save", KEPT, steps=2)
+        self.write("train.json", self.SPOILS)
+        lines = self.lines(CHECK_FAILED, "--save", KEPT, "--resume", "--every", "1", "--keep", "1",
+                           "--train", "train.json", "--steps", "100")
+        self.assertRegex(lines[0], "checkpoint of step 3 could not be written: .* has values that are "
+                         "not finite; those before it are kept")
+        self.assertRegex(lines[-1], "step 11: every update since step 4 was skipped, .* the last 8 with "
+                         "a loss scale that cannot be halved: the loss is nan")
+        self.assertEqual(self.checkpoints(), ["step-000002"])
+        rest = self.train("--save", KEPT, "--resume", steps=3)
+        self.assertEqual((rest["first_step"], rest["steps"][0]["skipped"]), (3, False))
+
+    def test_the_end_of_a_training_is_not_kept_either(self):
+        self.write("train.json", self.SPOILS)
+        lines = self.lines(CHECK_FAILED, "--save", KEPT, "--train", "train.json", "--steps", "1")
+        self.assertIn("the end of the training is not kept", lines[-1])
+        self.assertEqual(self.checkpoints(), [])
+
+    def test_weights_that_are_no_numbers_end_a_training(self):
+        weights = self.spoiled_weights()
+        lines = self.lines(CHECK_FAILED, "--weights", weights, "--steps", "100", "--save", KEPT)
+        self.assertIn("step 8: every update since step 1 was skipped", lines[-1])
+        self.assertEqual(self.checkpoints(), [])
+        # Fewer steps than it takes to give up.
+        lines = self.lines(CHECK_FAILED, "--weights", weights, "--steps", "2")
+        self.assertIn("no step updated the parameters: the gradients of all 2 were not finite", lines[-1])
 
 
 class Ending(KeepTest):

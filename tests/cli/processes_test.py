@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import time
 
 from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, OK, main
 from launched import ENDLESS, Processes, free_port
@@ -207,6 +208,17 @@ class Start(Processes):
     def test_a_process_that_does_not_come_is_named_at_the_deadline(self):
         processes = self.start(2, "--comm-timeout", "1", ranks=[0])
         self.all_say(processes, DEVICE, "rank 1 of 2 did not come within 1 s")
+
+    def test_a_silent_process_is_waited_for_as_long_as_is_said(self):
+        processes = self.start(2, *ENDLESS, "--comm-timeout", "5")
+        self.wait_until_training(processes)
+        processes[1].send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        code, _, err = self.ends(processes[:1])[0]
+        # It may have said something up to a second before it was stopped.
+        self.assertGreater(time.monotonic() - begin, 3.9)
+        self.assertEqual(code, DEVICE, err)
+        self.assertIn("rank 1 is lost: no sign of life for 5 s", self.last_line(err))
 
     def test_processes_with_different_plans_do_not_start(self):
         self.tiny_plan("--dp", "2", "--tp", "1", "--pp", "1", "--zero", "1")

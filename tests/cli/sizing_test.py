@@ -85,6 +85,22 @@ class Sizing(CliTest):
         self.assertGreater(answer["storage_read_bytes_per_s"], answer["data_bytes_per_s"])
         self.tidy(self.good("goodput", *TINY, "--tokens", "1B"))
 
+    def test_a_training_that_failures_never_let_end(self):
+        question = ("goodput", *TINY, "--tokens", "1B", "--gpu-mtbf", "10s", "--price", "2")
+        answer = self.good_json(*question)
+        self.assertEqual((answer["days"], answer["gpu_hours"], answer["money"]), (None,) * 3)
+        for share in ("effective", "checkpoint", "rework", "restart"):
+            self.assertTrue(0 <= answer[share + "_share"] <= 1, share)
+        text = self.good(*question)
+        self.assertRegex(text, r"\A1B tokens never end: .* of steps, but a failure every \d")
+        self.assertNotRegex(text, r"\b(inf|nan)\b")
+        self.assertNotIn("Money", text)
+        result = self.zplan("need", "--model", "gpt2", "--cluster", "dgx-h100", "--tokens", "1B",
+                            "--gpu-mtbf", "10s", "--max-nodes", "1", "--json")
+        row = json.loads(result.stdout)["kinds"][0]
+        self.assertEqual((row["found"], row["days"]), (False, None))
+        self.assertRegex(row["why_not"], "never: a failure every ")
+
     def test_goodput_follows_what_is_stated(self):
         self.zplan(*TINY, "-o", "plan.json")
         call = ("goodput", "plan.json", "--tokens", "1B")

@@ -150,7 +150,7 @@ class Faults(StorageTest):
         self.assertEqual(os.listdir(self.path(DRIVE)), [])
 
     def test_interruptions(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM):
             process = self.training()
             self.assertGreater(len(self.slabs()), 0)
             process.send_signal(number)

@@ -18,7 +18,7 @@ from launched import ENDLESS, Processes
 KILLS = int(os.environ.get("ZPLAN_KILLS", "10"))
 SEED = int(os.environ.get("ZPLAN_KILLS_SEED", "1"))
 
-WAIT_S = 12  # --comm-timeout; a process that says nothing for half of it is lost
+WAIT_S = 12  # --comm-timeout; a process that says nothing for so long is lost
 SLACK_S = 25  # for a machine that does other things, too
 
 # (name, processes, pins of the plan, options of the run)

@@ -27,13 +27,13 @@ ExitCode execute(const PlanCommand& command) {
     pins.ranks = answer.pins.ranks;  // as the objective has it
     for (const std::string& line : idle_pins(pins, plan, answer.cluster)) complain(line);
   }
-  if (answer.best && !command.output.empty()) {
+  write_answer(answer_sheet(answer, command), command.json, [&] {
+    if (!answer.best || command.output.empty()) return;
     const PlannedJob& planned = answer.best->planned;
     write_file(command.output, command.bundle
                                    ? bundle_text(planned.plan, planned.fingerprint)
                                    : plan_text(planned.plan, planned.fingerprint, command.output));
-  }
-  write_answer(answer_sheet(answer, command), command.json);
+  });
   if (InterruptGuard::interrupted()) return ExitCode::kInterrupted;
   return answer.best ? ExitCode::kOk : ExitCode::kInfeasible;
 }

@@ -132,8 +132,9 @@ void import_measured(const CalibrateCommand& command, const Base& base) {
   for (const std::string& path : command.imports)
     report.files.push_back(parse_measured(read_text_file(path), path));
   const std::string profile = imported_profile(base.text, base.profile, report);
-  if (!command.output.empty()) write_file(command.output, profile);
-  write_answer(import_sheet(report), command.json);
+  write_answer(import_sheet(report), command.json, [&] {
+    if (!command.output.empty()) write_file(command.output, profile);
+  });
 }
 
 }  // namespace
@@ -156,8 +157,9 @@ ExitCode execute(const CalibrateCommand& command) {
   else
     measure_cuda(base, report);
   const std::string profile = calibrated_profile(base.text, base.profile, report);
-  if (!command.output.empty()) write_file(command.output, profile);
-  write_answer(calibration_sheet(report), command.json);
+  write_answer(calibration_sheet(report), command.json, [&] {
+    if (!command.output.empty()) write_file(command.output, profile);
+  });
   return ExitCode::kOk;
 }
 

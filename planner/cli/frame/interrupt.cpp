@@ -10,8 +10,8 @@
 namespace zplan {
 namespace {
 
-// Ctrl-C, what batch systems end a job with, and a lost terminal.
-constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+// Ctrl-C, and what batch systems end a job with. A lost terminal ends nothing (output.h).
+constexpr std::array kSignals{SIGINT, SIGTERM};
 
 // A signal handler can reach nothing but globals.
 std::atomic<bool> g_interrupted{false};

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
+#include <climits>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 
@@ -41,10 +43,28 @@ bool is_special(const std::string& path) {
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
+// Taken for reading, so that it cannot be written: a result that goes there is not lost in silence.
+// Those before it are taken, so that it is the least number that is free, which open() gives.
+void take_if_closed(int descriptor) {
+  if (::fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) return;
+  [[maybe_unused]] const int taken = ::open("/dev/null", O_RDONLY);
+}
+
+constexpr int kNeverWaiting = O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+
+[[noreturn]] void fail_to_open(const std::string& path) {
+  fail(path, errno == ENXIO ? "it is a pipe that nobody reads, or a socket" : std::strerror(errno));
+}
+
 bool write_all(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {  // whoever opened it shares it with others
+      pollfd ready{file, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
+      continue;
+    }
     if (written < 0) return false;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
@@ -59,24 +79,44 @@ void keep_mode(int file, const fs::path& target) {
 
 }  // namespace
 
+void prepare_streams() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    take_if_closed(descriptor);
+  for (const int number : {SIGHUP, SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
+}
+
 void write_stdout(std::string_view text) {
-  const bool good = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (!good || std::fflush(stdout) != 0) {
-    throw_bad_input(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+  if (write_all(STDOUT_FILENO, text)) return;
+  throw Error(ExitCode::kDevice,
+              fmt::format("standard output cannot be written: {}",
+                          errno == EBADF ? "it is closed" : std::strerror(errno)));
+}
+
+void write_notice(std::string_view text, std::chrono::milliseconds patience) noexcept {
+  while (!text.empty()) {
+    pollfd ready{STDERR_FILENO, POLLOUT, 0};
+    const int is_ready = ::poll(&ready, 1, static_cast<int>(patience.count()));
+    // A pipe that is ready takes so much at once.
+    const ssize_t written = is_ready > 0 ? ::write(STDERR_FILENO, text.data(),
+                                                   std::min<std::size_t>(text.size(), PIPE_BUF))
+                                         : is_ready;
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
 void complain(std::string_view message) {
+  constexpr std::chrono::seconds kPatience{5};
   std::string line = "zplan: ";
-  for (const char c : message) {
-    if (c == '\n') {
-      line += "; ";
-    } else {
-      line += c;
-    }
+  while (true) {
+    const std::size_t end = message.find('\n');
+    line += visible(message.substr(0, end));
+    if (end == message.npos) break;
+    line += "; ";
+    message.remove_prefix(end + 1);
   }
-  line += '\n';
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  write_notice(line + '\n', kPatience);
 }
 
 void check_writable(const std::string& path) {
@@ -95,8 +135,11 @@ void check_writable(const std::string& path) {
 void check_outputs(const std::vector<std::string>& outputs,
                    const std::vector<std::string>& inputs) {
   std::vector<fs::path> taken;
-  for (const std::string& path : inputs)
-    if (!path.empty() && !is_special(path)) taken.push_back(final_target(path));
+  for (const std::string& path : inputs) {
+    std::error_code error;  // what reads it says what is wrong with it
+    const fs::path target = fs::weakly_canonical(fs::absolute(path, error), error);
+    if (!path.empty() && !error && !is_special(path)) taken.push_back(target);
+  }
   const std::size_t first_output = taken.size();
   for (const std::string& path : outputs) {
     if (path.empty()) continue;
@@ -115,13 +158,13 @@ void check_outputs(const std::vector<std::string>& outputs,
 FileWriter::FileWriter(const std::string& path) : path_(path) {
   check_writable(path);
   if (is_special(path)) {
-    file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    file_ = ::open(path.c_str(), O_WRONLY | kNeverWaiting);
   } else {
     target_ = final_target(path).string();
     part_ = fmt::format("{}.{}.part", target_, ::getpid());
     file_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode);
   }
-  if (file_ < 0) fail(path, std::strerror(errno));
+  if (file_ < 0) fail_to_open(path);
   if (!part_.empty()) keep_mode(file_, target_);
 }
 
@@ -154,6 +197,30 @@ void FileWriter::finish() {
   check(::rename(part_.c_str(), target_.c_str()) == 0);
   ::close(file_);
   file_ = -1;
+}
+
+LineWriter::LineWriter(const std::string& path) {
+  check_writable(path);
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | kNeverWaiting, kNewFileMode);
+  if (file_ < 0) fail_to_open(path);
+  struct stat info {};
+  if (::fstat(file_, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) return;
+  char last = '\n';
+  const int reader = ::open(path.c_str(), O_RDONLY | kNeverWaiting);
+  if (reader >= 0 && ::pread(reader, &last, 1, info.st_size - 1) == 1 && last != '\n') add("\n");
+  ::close(reader);
+}
+
+LineWriter::~LineWriter() { ::close(file_); }
+
+std::optional<std::string> LineWriter::add(std::string_view line) {
+  while (!line.empty()) {
+    const ssize_t written = ::write(file_, line.data(), line.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return std::strerror(errno);
+    line.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return std::nullopt;
 }
 
 void write_file(const std::string& path, std::string_view text) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <csignal>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -32,7 +31,7 @@ ExitCode guarded(const Arguments& arguments, ExitCode (*act)(const Command&, con
 }  // namespace
 
 int run_program(int argc, char** argv, ExitCode (*act)(const Command&, const Arguments&)) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error like a full disk
+  prepare_streams();
   return static_cast<int>(guarded({argv + (argc > 0 ? 1 : 0), argv + argc}, act));
 }
 

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "planner/cli/frame/output.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -13,6 +14,7 @@ using namespace std::chrono_literals;
 constexpr auto kPatience = 1s;          // nothing is shown before
 constexpr auto kTerminalPause = 100ms;  // between updates
 constexpr auto kLogPause = 5s;
+constexpr auto kNoWaiting = 0ms;  // the next line says more
 
 }  // namespace
 
@@ -28,14 +30,15 @@ void Progress::show(std::string_view line) {
   if (now < next_) return;
   next_ = now + (terminal_ ? Clock::duration(kTerminalPause) : Clock::duration(kLogPause));
   // \r: to the start of the line, \033[K: clear what is left of it.
-  fmt::print(stderr, "{}zplan: {}{}", terminal_ ? "\r" : "", line, terminal_ ? "\033[K" : "\n");
-  std::fflush(stderr);
+  write_notice(fmt::format("{}zplan: {}{}", terminal_ ? "\r" : "", visible(line),
+                           terminal_ ? "\033[K" : "\n"),
+               kNoWaiting);
   shown_ = true;
 }
 
 void Progress::clear() {
   const std::lock_guard lock(mutex_);
-  if (shown_ && terminal_) fmt::print(stderr, "\r\033[K");
+  if (shown_ && terminal_) write_notice("\r\033[K", kNoWaiting);
   shown_ = false;
 }
 

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <nlohmann/json.hpp>
 
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 
@@ -92,7 +94,18 @@ std::string Sheet::filled(Form form, Words words) const {
 
 void write_answer(const Sheet& answer, bool json) {
   using Json = nlohmann::ordered_json;
-  write_stdout(json ? Json::parse(answer.json()).dump(2) + "\n" : answer.text());
+  write_stdout(json ? Json::parse(answer.json()).dump(2) + "\n" : visible_lines(answer.text()));
+}
+
+void write_answer(const Sheet& answer, bool json, const std::function<void()>& write_files) {
+  std::exception_ptr unwritten;
+  try {
+    write_files();
+  } catch (const Error&) {
+    unwritten = std::current_exception();
+  }
+  write_answer(answer, json);
+  if (unwritten) std::rethrow_exception(unwritten);
 }
 
 }  // namespace zplan

@@ -246,8 +246,9 @@ std::string tier_words(Tier tier) {
 }
 
 std::string shortage(const Infeasible& why) {
-  return fmt::format("{}{} of {} needed, {} there", why.is_bound() ? "at least " : "",
-                     format_bytes(why.needed), tier_words(why.tier), format_bytes(why.available));
+  const auto [needed, available] = format_apart(why.needed, why.available);
+  return fmt::format("{}{} of {} needed, {} there", why.is_bound() ? "at least " : "", needed,
+                     tier_words(why.tier), available);
 }
 
 std::string full_reason(const Infeasible& why) {

@@ -51,6 +51,16 @@ Simulation simulate(const SimulateCommand& command) {
   return result;
 }
 
+void write_files(const SimulateCommand& command, const Simulation& result) {
+  const Job& job = result.planned.job;
+  const Timeline& timeline = result.time->sim.timeline;
+  if (!command.trace.empty())
+    write_trace(command.trace, job, timeline, command.trace_all, trace_links(job, result.cluster));
+  if (!command.timeline.empty()) write_file(command.timeline, to_json(timeline));
+  if (!command.memory_viz.empty())
+    write_file(command.memory_viz, memory_snapshot(job, lifetimes(job), timeline));
+}
+
 }  // namespace
 
 ExitCode execute(const SimulateCommand& command) {
@@ -64,16 +74,7 @@ ExitCode execute(const SimulateCommand& command) {
     if (command.json) write_answer(simulation_sheet(result), true);
     return ExitCode::kInfeasible;
   }
-  const Timeline& timeline = result.time->sim.timeline;
-  if (!command.trace.empty())
-    write_trace(command.trace, result.planned.job, timeline, command.trace_all,
-                trace_links(result.planned.job, result.cluster));
-  if (!command.timeline.empty()) write_file(command.timeline, to_json(timeline));
-  if (!command.memory_viz.empty()) {
-    const Job& job = result.planned.job;
-    write_file(command.memory_viz, memory_snapshot(job, lifetimes(job), timeline));
-  }
-  write_answer(simulation_sheet(result), command.json);
+  write_answer(simulation_sheet(result), command.json, [&] { write_files(command, result); });
   return ExitCode::kOk;
 }
 

@@ -88,9 +88,10 @@ std::string fullest_line(const MemoryPrediction& memory) {
   const TierUse& use = memory.use[static_cast<std::size_t>(fullest)];
   const auto most = std::max_element(use.by_category.begin(), use.by_category.end());
   const auto category = static_cast<Category>(most - use.by_category.begin());
+  const auto [taken, available] = format_apart(use.peak, use.available());
   return fmt::format("Fits; {} limits: {} of {} there is taken ({}), most by {}\n",
-                     tier_words(static_cast<Tier>(fullest)), format_bytes(use.peak),
-                     format_bytes(use.available()), percent(share_of(fullest)), name(category));
+                     tier_words(static_cast<Tier>(fullest)), taken, available,
+                     percent(share_of(fullest)), name(category));
 }
 
 Sheet infinity_sheet(const PlannedJob& planned, const Cluster& cluster, const MemoryUse& use,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "hwprofiles/quantities.h"
 #include "planner/cli/answer/answer.h"
 #include "planner/cli/frame/interrupt.h"
+#include "planner/cli/frame/output.h"
 #include "planner/cli/frame/plan_file.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
@@ -98,9 +98,8 @@ void tell(const SweepCommand& command, std::size_t i, const SweepRow& row) {
                                ? fmt::format("{} a step", format_seconds(row.found->step))
                                : fmt::format("{}{}{}", name(row.state),
                                              row.reason_word.empty() ? "" : ": ", row.reason_word);
-  fmt::print(stderr, "zplan: sweeping: {} of {}: {}: {}\n", i + 1, command.questions.size(),
-             point_words(command.axes, command.questions[i].at), what);
-  std::fflush(stderr);
+  complain(fmt::format("sweeping: {} of {}: {}: {}", i + 1, command.questions.size(),
+                       point_words(command.axes, command.questions[i].at), what));
 }
 
 // Whether two questions ask the same of hardware that differs in one value, which follows that of

@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
+#include <cmath>
 #include <filesystem>
 
 #include "exec/checkpoint/folder.h"
 #include "exec/data_source.h"
+#include "exec/host_kernels.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/interrupt.h"
 #include "planner/cli/frame/output.h"
@@ -64,7 +65,8 @@ void check_unused(const RunCommand& command) {
                               from = exec::path_in(command.resume_from, "");
   const bool goes_on =
       command.resume || from == folder || from.parent_path().parent_path() / "" == folder;
-  if (goes_on || !std::filesystem::exists(folder)) return;
+  std::error_code error;
+  if (goes_on || !std::filesystem::is_directory(folder, error)) return;
   const std::vector<std::int64_t> steps = exec::checkpoint_steps(command.save);
   if (steps.empty()) return;
   throw_bad_input(
@@ -298,7 +300,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
     log.add(step, done);
   };
   kept.validated = [&](const exec::ValidationResult& validation) { log.add(validation); };
-  const exec::RunResult result = run_shown(planned.job, data, kept, "training", limit);
+  exec::RunResult result = run_shown(planned.job, data, kept, "training", limit);
   const bool in_one = !options.rendezvous && options.device->host_reaches(Tier::kGpu);
   if (in_one && at_end.resident.value > 0) {
     const Bytes other = validation.data ? validation.data->size() : Bytes{0};
@@ -326,8 +328,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
     const FinishedRun run{&planned.job, &planned.model, &result, options.rendezvous.get()};
     report.interrupted = !check_training(run, *reference, data, options, report);
   }
-  if (!report.interrupted && result.has_losses)
-    write_timelines(command, planned.job, result.timeline);
+  report.timeline = std::move(result.timeline);
   return report;
 }
 
@@ -357,6 +358,14 @@ std::string kept_text(const RunReport& report) {
   return fmt::format("kept in {}, --resume goes on", exec::path_in(report.saves->folder, name));
 }
 
+// Whether each step skipped its update, and a lower loss scale does not help. Without numbers in
+// its loss a training has none in its parameters, or none that fit its data.
+bool updates_nothing(const RunReport& report) {
+  const auto& steps = report.steps;
+  if (steps.empty() || !std::ranges::all_of(steps, &exec::StepResult::skipped)) return false;
+  return steps.back().loss_scale <= exec::kLeastLossScale || !std::isfinite(steps.back().loss);
+}
+
 ExitCode conclude(const RunReport& report) {
   if (report.interrupted) {
     const bool is_trained = report.last_step() >= report.steps_wanted;
@@ -368,7 +377,12 @@ ExitCode conclude(const RunReport& report) {
   }
   if (report.saves && report.saves->last_failed) {
     complain("the end of the training is not kept: its checkpoint could not be written");
-    return ExitCode::kDevice;
+    return report.saves->failure;
+  }
+  if (updates_nothing(report)) {
+    complain(fmt::format("no step updated the parameters: the gradients of all {} were not finite",
+                         grouped(std::ssize(report.steps))));
+    return ExitCode::kCheckFailed;
   }
   if (report.agrees()) return ExitCode::kOk;
   const bool only_zeros = std::any_of(report.check.begin(), report.check.end(),
@@ -412,6 +426,20 @@ void check_storage(const RunCommand& command, const Job& job) {
   }
 }
 
+// The training is done and kept: what cannot be written of its results is told of, and no more.
+ExitCode write_results(const RunCommand& command, const PlannedJob& planned,
+                       const RunReport& report) {
+  try {
+    write_answer(run_sheet(planned, report), command.json, [&] {
+      if (!report.interrupted) write_timelines(command, planned.job, report.timeline);
+    });
+  } catch (const Error& error) {
+    complain(error.what());
+    return error.code();
+  }
+  return ExitCode::kOk;
+}
+
 }  // namespace
 
 ExitCode execute(const RunCommand& command) {
@@ -438,8 +466,9 @@ ExitCode execute(const RunCommand& command) {
                                     validation, options);
   if (!has_losses(planned.job, options)) return conclude(report);
   add_prediction(command, planned, report);
-  write_answer(run_sheet(planned, report), command.json);
-  return conclude(report);
+  const ExitCode written = write_results(command, planned, report);
+  const ExitCode end = conclude(report);
+  return end == ExitCode::kOk ? written : end;
 }
 
 }  // namespace zplan

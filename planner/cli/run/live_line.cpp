@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "planner/cli/frame/output.h"
-#include "planner/core/error.h"
 #include "planner/core/quantity.h"
 
 namespace zplan {
@@ -80,20 +79,7 @@ StepFile::StepFile(const std::string& path, const Job& job, std::optional<StepLi
       tokens_(job.global_batch * job.sequence),
       copied_(copied_per_step(job)),
       limit_(std::move(limit)) {
-  if (path.empty()) return;
-  out_.open(path, std::ios::in | std::ios::out | std::ios::app);
-  if (!out_)
-    throw Error(ExitCode::kDevice, fmt::format("{}: cannot be written: {}", path, strerror(errno)));
-  end_cut_line();
-}
-
-void StepFile::end_cut_line() {
-  out_.seekg(0, std::ios::end);
-  if (out_.tellg() > 0) {
-    out_.seekg(-1, std::ios::end);
-    if (out_.get() != '\n') out_ << '\n';
-  }
-  out_.clear();
+  if (!path.empty()) out_.emplace(path);
 }
 
 void StepFile::add(std::int64_t step, const exec::StepResult& done) {
@@ -122,13 +108,11 @@ void StepFile::add(const exec::ValidationResult& result) {
 }
 
 void StepFile::write(const std::string& line) {
-  if (path_.empty()) return;
-  out_ << line;
-  out_.flush();
-  if (out_) return;
-  complain(fmt::format("{}: cannot be written: {}; training goes on without it", path_,
-                       strerror(errno)));
-  path_.clear();
+  if (!out_) return;
+  const std::optional<std::string> why_not = out_->add(line);
+  if (!why_not) return;
+  complain(fmt::format("{}: cannot be written: {}; training goes on without it", path_, *why_not));
+  out_.reset();
 }
 
 }  // namespace zplan

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "exec/schedule/step_result.h"
 #include "planner/certainty/step_limit.h"
+#include "planner/cli/frame/output.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cost/tier_traffic.h"
 #include "planner/program/job/job.h"
@@ -66,10 +66,10 @@ class LiveLine {
   std::string validation_;
 };
 
-// Lines are appended: a training that goes on has one file.
+// Lines are appended: a training that goes on has one file. A pipe that is full is not waited for.
 class StepFile {
  public:
-  // Of no path nothing is written. Throws Error(kDevice); what add() cannot write is told of in a
+  // Of no path nothing is written. Throws Error(kBadInput); what add() cannot write is told of in a
   // line, once, and training goes on.
   StepFile(const std::string& path, const Job& job, std::optional<StepLimit> limit);
   void add(std::int64_t step, const exec::StepResult& done);
@@ -77,13 +77,12 @@ class StepFile {
 
  private:
   void write(const std::string& line);
-  void end_cut_line();  // of a run that was killed
 
   std::string path_;
   std::int64_t tokens_;
   std::vector<CopiedBytes> copied_;
   std::optional<StepLimit> limit_;
-  std::fstream out_;
+  std::optional<LineWriter> out_;
 };
 
 }  // namespace zplan

@@ -19,9 +19,12 @@ std::optional<exec::LaunchEnvironment> environment() {
   return exec::launch_environment(exec::process_environment());
 }
 
-// Of a process that is not lost. Far below the time for which an operation waits, after which a
-// process names the one that it waits for, which may itself wait for the one that is lost.
-Seconds longest_silence(Seconds deadline) { return {std::min(deadline.value / 2, 30.0)}; }
+// Of a process that is not lost. An operation whose partner does not come within the deadline asks
+// once more who is lost before it names the partner, which may itself wait for another process.
+Seconds longest_silence(Seconds deadline) {
+  constexpr double kMostSilence = 30;  // [assumed] of a process that beats once a second
+  return {std::min(deadline.value, kMostSilence)};
+}
 
 // Of strangers, however many come, by however many ways.
 std::function<void(const std::string&)> complain_once() {

@@ -76,7 +76,7 @@ void add_machine(Syntax& syntax, RunCommand& command) {
       "--backend", command.backend, "What it must run on [as the kernel set says]",
       {{"cpu", BackendChoice::kCpu}, {"cuda", BackendChoice::kCuda}});
   syntax.integer("--comm-timeout", command.comm_timeout_seconds, 1, kMaxTimeout,
-                 "Seconds that a process waits for another one [600]");
+                 "Seconds to wait for another process, at most 30 for a silent one [600]");
   syntax.text("--nvme-dir", command.nvme_directory, "DIR",
               "Folder on the drive that holds what the plan keeps on NVMe");
   syntax.choice<exec::IoMethod, exec::IoMethod>(
@@ -130,7 +130,10 @@ Command parse_run(const std::vector<std::string>& arguments) {
       "  ./zplan run plan.json --steps 1000 --save kept --every 100 --keep 2 --resume\n"
       "  ./zplan run plan.json --weights my-llama --export my-llama-trained\n"
       "  torchrun --nproc-per-node 8 --no-python ./zplan run plan.json\n"
-      "  srun ./zplan run plan.json;  mpirun -n 8 ./zplan run plan.json\n");
+      "  srun ./zplan run plan.json;  mpirun -n 8 ./zplan run plan.json\n"
+      "\nAn update whose gradients are not finite is skipped, and the loss scale is halved.\n"
+      "After 8 in a row with a scale of 1, or without one, the run ends with exit code 5;\n"
+      "the last checkpoint whose parameters are finite stays.\n");
   syntax.positional("PLAN.json", command.plan, "The plan; its kernel set says what it runs on");
   syntax.integer("--steps", command.steps, 0, kMaxRunSteps,
                  "Optimizer steps; 0: --validate and --export alone [10]");

@@ -51,6 +51,7 @@ struct RunReport {
   std::optional<exec::SaveReport> saves;
   std::string weights;  // that training began with; empty: none
   std::optional<exec::ExportReport> exported;
+  Timeline timeline;  // of all steps; empty unless a file of it is asked for
 
   // Of the training, that is done.
   std::int64_t last_step() const { return begin.step + static_cast<std::int64_t>(steps.size()); }

@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "models/model_formulas.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/interrupt.h"
+#include "planner/cli/frame/output.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/stack_use.h"
@@ -33,8 +33,7 @@ std::string size_words(const LargestModel& found) {
 void tell(const FamilyMost& row) {
   const std::string what =
       row.largest.refused.empty() ? size_words(row.largest) : row.largest.refused;
-  fmt::print(stderr, "zplan: sizing: {}: {}\n", row.family->key, what);
-  std::fflush(stderr);
+  complain(fmt::format("sizing: {}: {}", row.family->key, what));
 }
 
 MaxAnswer find_largest(MaxCommand command) {

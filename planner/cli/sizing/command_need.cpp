@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 #include "models/model_formulas.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/interrupt.h"
+#include "planner/cli/frame/output.h"
 #include "planner/cli/frame/plan_file.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/table.h"
@@ -111,10 +111,10 @@ class Need {
       count.why = error.what();
     }
     if (count.best) {
-      const Seconds time =
-          known_.insert_or_assign(nodes, goodput_of(kind, count)).first->second.time();
-      count.good = !is_too_long(time);
-      if (!count.good) count.why = run_words(time);
+      const GoodputAnswer& goodput =
+          known_.insert_or_assign(nodes, goodput_of(kind, count)).first->second;
+      count.good = goodput.ends() && !is_too_long(goodput.time());
+      if (!count.good) count.why = run_words(goodput);
     }
     return count;
   }
@@ -189,16 +189,15 @@ class Need {
 void tell(const NeedRow& row) {
   const std::string what = row.fewest.found
                                ? fmt::format("{}, {}", count_of(row.fewest.found->nodes, "node"),
-                                             run_words(row.goodput->time()))
+                                             run_words(*row.goodput))
                                : row.fewest.closest.why;
-  fmt::print(stderr, "zplan: sizing: {}: {}\n", kind_name(row.kind), what);
-  std::fflush(stderr);
+  complain(fmt::format("sizing: {}: {}", kind_name(row.kind), what));
 }
 
 Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
   const bool found = row.fewest.found.has_value();
   const NodeCount& count = found ? *row.fewest.found : row.fewest.closest;
-  const bool known = count.best && row.goodput;
+  const bool known = count.best && row.goodput && row.goodput->ends();
   const double days = known ? row.goodput->days() : 0;
   const double hours = known ? row.goodput->device_hours() : 0;
   const RunningCost cost = running_cost(command.running, row.kind.node);
@@ -242,8 +241,7 @@ std::string verdict_of(const std::vector<NeedRow>& rows, const NeedCommand& comm
         command.within.value >= 0 ? fmt::format(" --within {}", run_words(command.within)) : "",
         command.most_nodes);
   return fmt::format("{} of {} ({} GPUs): {}", count_of(least->fewest.found->nodes, "node"),
-                     kind_name(least->kind), grouped(gpus(*least)),
-                     run_words(least->goodput->time()));
+                     kind_name(least->kind), grouped(gpus(*least)), run_words(*least->goodput));
 }
 
 Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, bool complete) {

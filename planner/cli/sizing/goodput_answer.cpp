@@ -52,8 +52,11 @@ void say_failures(Sheet& out, const Goodput& found, const Failures& failures, Se
 }
 
 void say_cost(Sheet& out, const GoodputAnswer& answer, const RunningCost& cost) {
-  const std::optional<double> money = cost.money(answer.device_hours());
-  const std::optional<double> energy = cost.megawatt_hours(answer.node_hours());
+  std::optional<double> money, energy;
+  if (answer.ends()) {
+    money = cost.money(answer.device_hours());
+    energy = cost.megawatt_hours(answer.node_hours());
+  }
   out.facts({{"money", money},
              {"price_source", cost.price ? Value(cost.price_source) : Value()},
              {"energy_mwh", energy},
@@ -69,6 +72,17 @@ void say_cost(Sheet& out, const GoodputAnswer& answer, const RunningCost& cost) 
                         kIndent));
 }
 
+// The first line of the answer.
+std::string verdict_of(const GoodputAnswer& answer) {
+  const std::string tokens = format_count(answer.tokens);
+  const std::string steps = run_words(answer.step * answer.steps);
+  if (!answer.ends())
+    return fmt::format("{} tokens never end: {} of steps, but a failure every {}", tokens, steps,
+                       run_words(answer.failures.mtbf));
+  return fmt::format("{} tokens take {}: {} of steps, {} of the time useful", tokens,
+                     run_words(answer.time()), steps, percent(answer.goodput.effective));
+}
+
 }  // namespace
 
 std::string run_words(Seconds time) {
@@ -77,6 +91,11 @@ std::string run_words(Seconds time) {
   if (time.value < 2 * kHour) return fmt::format("{:.1f} min", time.value / kMinute);
   if (time.value < 2 * kSecondsPerDay) return fmt::format("{:.1f} h", time.value / kHour);
   return fmt::format("{:.1f} days", time.value / kSecondsPerDay);
+}
+
+std::string run_words(const GoodputAnswer& answer) {
+  if (answer.ends()) return run_words(answer.time());
+  return fmt::format("never: a failure every {}", run_words(answer.failures.mtbf));
 }
 
 GoodputAnswer find_goodput(const Job& job, double parameters, std::int64_t vocab,
@@ -125,9 +144,9 @@ Sheet goodput_sheet(const GoodputAnswer& answer, const RunningCost& cost,
              {"straggler_factor", answer.stragglers},
              {"steps", answer.steps},
              {"devices", answer.devices},
-             {"days", answer.days()},
+             {"days", answer.ends() ? Value(answer.days()) : Value()},
              {"days_without_failures", answer.ideal_days()},
-             {"gpu_hours", answer.device_hours()},
+             {"gpu_hours", answer.ends() ? Value(answer.device_hours()) : Value()},
              {"parameters", answer.parameters},
              {"checkpoint_bytes", answer.checkpoint.total()},
              {"checkpoint_parameter_bytes", answer.checkpoint.parameters},
@@ -138,15 +157,13 @@ Sheet goodput_sheet(const GoodputAnswer& answer, const RunningCost& cost,
              {"data_bytes_per_step", answer.data_bytes},
              {"data_bytes_per_s", answer.data_rate},
              {"storage_read_bytes_per_s", answer.read}});
-  out.print(fmt::format("{} tokens take {}: {} of steps, {} of the time useful\n",
-                        format_count(answer.tokens), run_words(answer.time()),
-                        run_words(answer.step * answer.steps), percent(answer.goodput.effective)));
+  out.print(verdict_of(answer) + "\n");
   out.print("\n" + title + "\n");
   out.print(paragraph(
-      fmt::format("Steps: {} of {}{}; {} GPU-hours", format_count(answer.steps),
-                  format_seconds(answer.step),
-                  answer.stragglers > 1 ? fmt::format(" (stragglers x {})", answer.stragglers) : "",
-                  format_count(answer.device_hours())),
+      fmt::format(
+          "Steps: {} of {}{}{}", format_count(answer.steps), format_seconds(answer.step),
+          answer.stragglers > 1 ? fmt::format(" (stragglers x {})", answer.stragglers) : "",
+          answer.ends() ? fmt::format("; {} GPU-hours", format_count(answer.device_hours())) : ""),
       kIndent));
   out.print(paragraph(
       fmt::format(

@@ -30,6 +30,8 @@ struct GoodputAnswer {
   BytesPerSecond data_rate{}, read{};
   std::string_view failures_source{};  // empty: the user states them
 
+  bool ends() const { return goodput.ends(); }
+  // Of a training that ends.
   double ideal_days() const { return steps * step.value / kSecondsPerDay; }
   Seconds time() const { return {days() * kSecondsPerDay}; }
   double days() const { return ideal_days() / goodput.effective; }
@@ -39,6 +41,9 @@ struct GoodputAnswer {
 
 // "42.0 min", "3.1 h", "12.5 days"
 std::string run_words(Seconds time);
+
+// The same of a training, which may never end: "never: a failure every 1.00 s".
+std::string run_words(const GoodputAnswer& answer);
 
 // Throws Error where the nodes have no drives and no storage is stated. Only nodes and devices that
 // the Job uses count.

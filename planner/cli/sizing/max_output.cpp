@@ -39,8 +39,8 @@ std::string limit_words(const LargestModel& found) {
   if (found.interrupted) return "interrupted: may be larger";
   if (!found.misfit) return "the ladder ends";
   const Infeasible& why = *found.misfit;
-  return fmt::format("{} {} of {}", name(why.tier), format_bytes(why.needed),
-                     format_bytes(why.available));
+  const auto [needed, available] = format_apart(why.needed, why.available);
+  return fmt::format("{} {} of {}", name(why.tier), needed, available);
 }
 
 Sheet family_facts(const FamilyMost& row) {

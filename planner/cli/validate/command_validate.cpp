@@ -69,8 +69,9 @@ ExitCode execute(const ValidateCommand& command) {
   if (!results) return ExitCode::kInterrupted;
   validation.runs = std::move(*results);
   validation.statistics = statistics(validation.runs);
-  if (!command.html.empty()) write_file(command.html, validation_html(validation));
-  write_answer(validation_sheet(validation), command.json);
+  write_answer(validation_sheet(validation), command.json, [&] {
+    if (!command.html.empty()) write_file(command.html, validation_html(validation));
+  });
   return validation.malformed.empty() ? ExitCode::kOk : ExitCode::kCheckFailed;
 }
 

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <optional>
 
 #include "planner/core/error.h"
+#include "planner/core/input_file.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/text.h"
 
@@ -132,18 +131,14 @@ std::vector<StoredTensor> parse_safetensors(std::string_view start, std::int64_t
 }
 
 std::vector<StoredTensor> read_safetensors(const std::string& path) {
-  std::error_code failed;
-  const auto size = std::filesystem::file_size(path, failed);
-  std::ifstream file(path, std::ios::binary);
-  if (failed || !file) throw_bad_input(fmt::format("{}: cannot be read", path));
-  const auto bytes = static_cast<std::int64_t>(size);
-  std::string start(static_cast<std::size_t>(std::min(bytes, kLengthBytes)), '\0');
-  file.read(start.data(), std::ssize(start));
+  const InputFile file(path);
+  const std::int64_t bytes = file.bytes();
+  std::string start(kLengthBytes, '\0');
+  start.resize(file.read(start));
   const std::int64_t header = header_bytes(start, bytes, path);
-  start.resize(static_cast<std::size_t>(kLengthBytes + header));
-  file.read(start.data() + kLengthBytes, header);
-  if (!file) throw_bad_input(fmt::format("{}: cannot be read", path));
-  return parse_safetensors(start, bytes, path);
+  std::string text(static_cast<std::size_t>(header), '\0');
+  text.resize(file.read(text));
+  return parse_safetensors(start + text, bytes, path);
 }
 
 }  // namespace zplan

@@ -79,6 +79,42 @@ class TomlConverter {
   TextPlaces places_;
 };
 
+// Behind what begins at `at`, which is a string or a comment; the same place where nothing such
+// does.
+std::size_t end_of_text(std::string_view text, std::size_t at) {
+  if (text[at] == '#') return std::min(text.find('\n', at), text.size());
+  if (text[at] != '"' && text[at] != '\'') return at;
+  const bool is_long = text.substr(at, 3) == std::string(3, text[at]);
+  const std::string end(is_long ? 3 : 1, text[at]);
+  for (std::size_t i = at + end.size(); i < text.size(); ++i) {
+    if (text[i] == '\\' && text[at] == '"') {
+      ++i;
+    } else if (text.compare(i, end.size(), end) == 0) {
+      return i + end.size();
+    } else if (text[i] == '\n' && !is_long) {
+      return i;
+    }
+  }
+  return text.size();
+}
+
+// Letters of other alphabets stand in strings and comments alone (TOML 1.0, Keys): elsewhere
+// toml++ 3.3 takes some of them for what they are not.
+void check_letters(const JsonDocument& document) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  const std::string_view text = document.text;
+  std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  while (at < text.size()) {
+    if (static_cast<unsigned char>(text[at]) >= 0x80)
+      document.fail(at, "",
+                    fmt::format("expected TOML, which has letters such as {} in strings and "
+                                "comments alone: a key with one stands in quotes",
+                                in_quotes(text.substr(at, utf8_length(text, at)))));
+    const std::size_t end = end_of_text(text, at);
+    at = end > at ? end : at + 1;
+  }
+}
+
 }  // namespace
 
 JsonNode parse_toml(std::string text, std::string name) {
@@ -86,6 +122,7 @@ JsonNode parse_toml(std::string text, std::string name) {
   document->name = std::move(name);
   document->text = std::move(text);
   check_config_text(*document);
+  check_letters(*document);
   const TomlConverter converter(document->text);
   try {
     document->root = converter.value(toml::parse(document->text));

@@ -86,6 +86,16 @@ TEST(FormatBytes, PicksAPowerOf1024) {
   EXPECT_EQ(format_bytes({-2048}), "-2.00 KiB");
 }
 
+TEST(Quantity, SizesThatAreHeldAgainstEachOtherDiffer) {
+  using Pair = std::pair<std::string, std::string>;
+  constexpr std::int64_t kSize = 23'149'989'888;  // 21.56 GiB
+  EXPECT_EQ(format_apart({3LL << 30}, {2LL << 30}), Pair("3.00 GiB", "2.00 GiB"));
+  EXPECT_EQ(format_apart({kSize + (1 << 20)}, {kSize}), Pair("21.561 GiB", "21.560 GiB"));
+  EXPECT_EQ(format_apart({kSize + 4096}, {kSize}), Pair("21.560095 GiB", "21.560091 GiB"));
+  EXPECT_EQ(format_apart({kSize + 1}, {kSize}), Pair("23149989889 B", "23149989888 B"));
+  EXPECT_EQ(format_apart({kSize}, {kSize}), Pair("21.56 GiB", "21.56 GiB"));
+}
+
 TEST(FormatSeconds, PicksAUnit) {
   EXPECT_EQ(format_seconds({0}), "0 s");
   EXPECT_EQ(format_seconds({2138.4}), "2138 s");

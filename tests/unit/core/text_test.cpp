@@ -12,6 +12,21 @@ TEST(Text, InQuotesStaysOnOneLine) {
   EXPECT_EQ(in_quotes("a\nb\t\x01\x7f\""), "\"a\\nb\\t\\u0001\\u007f\\\"\"");
 }
 
+// A name could show "exe.gpj" for "jpg.exe", or be two names that look alike.
+TEST(Text, DirectionsAndLettersWithoutWidthAreEscaped) {
+  EXPECT_EQ(visible("a\u202egpj.exe"), "a\\u202egpj.exe");
+  EXPECT_EQ(in_quotes("\u2066x\u2069"), "\"\\u2066x\\u2069\"");
+  EXPECT_EQ(visible("\u200b\u200f\u061c\u2028\ufeff"), "\\u200b\\u200f\\u061c\\u2028\\ufeff");
+  EXPECT_EQ(visible("\u0085\U000e0041"), "\\u0085\\ue0041");
+  EXPECT_EQ(visible("\u00e9 \u05d0 \u4e2d \u2010 \u202f"), "\u00e9 \u05d0 \u4e2d \u2010 \u202f");
+  EXPECT_EQ(visible("\xe2\x80"), "\xe2\x80");  // cut short
+}
+
+TEST(Text, VisibleLinesKeepTheirEnds) {
+  EXPECT_EQ(visible_lines("a\u202e\n\nb\t\n"), "a\\u202e\n\nb\\t\n");
+  EXPECT_EQ(visible_lines("a"), "a");
+}
+
 TEST(Text, InQuotesCutsBetweenCharacters) {
   std::string text;
   for (int i = 0; i < 50; ++i) text += "\xc3\xa9";

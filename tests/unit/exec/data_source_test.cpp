@@ -147,7 +147,7 @@ TEST(DataSource, RefusesWhatIsNoFile) {
       FAIL() << path;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("expected a file of text or tokens, got a"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("expected a file, got a"));
     }
   }
   ::unlink(pipe.c_str());

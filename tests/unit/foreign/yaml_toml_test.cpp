@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -104,6 +105,28 @@ TEST(Toml, LettersOutsideAsciiAreNoWhiteSpace) {
   EXPECT_EQ(at(root, {"name"}).string(), "\u00a7 1");
   EXPECT_EQ(at(root, {"\u0451"}).integer(1, 9), 2);
   EXPECT_TRUE(error_of([] { parse_toml("z\u0451~", "t.toml"); }).starts_with("t.toml:1:2: "));
+}
+
+TEST(Toml, LettersOutsideAsciiStandInStringsAndCommentsAlone) {
+  const auto refuses = [](const std::string& text, const std::string& place) {
+    EXPECT_THAT(error_of([&] { parse_toml(text, "t.toml"); }),
+                ::testing::AllOf(::testing::StartsWith("t.toml:" + place + ": "),
+                                 ::testing::HasSubstr("a key with one stands in quotes")))
+        << text;
+  };
+  refuses("z\u05d8~", "1:2");
+  refuses("a = 1\n\u05d8 = 2\n", "2:1");
+  refuses("a = 'x' \u05d8", "1:9");
+  refuses("a = \"\\\"\" \u05d8", "1:10");     // the quote within is escaped
+  refuses("a = '\\' \u05d8", "1:9");          // of a literal string it is not
+  refuses("a = \"open\nb\u05d8 = 1", "2:2");  // a string ends with its line
+  const JsonNode root = parse_toml(
+      "\ufeffa = \"\u05d8#\" # \u05d8\nb = '\u05d8'\nc = \"\"\"\u05d8\n\"\u05d8\"\"\"\n'\u05d8' = "
+      "4\n",
+      "t.toml");
+  EXPECT_EQ(at(root, {"a"}).string(), "\u05d8#");
+  EXPECT_EQ(at(root, {"c"}).string(), "\u05d8\n\"\u05d8");
+  EXPECT_EQ(at(root, {"\u05d8"}).integer(1, 9), 4);
 }
 
 }  // namespace

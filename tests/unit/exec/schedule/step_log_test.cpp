@@ -1,5 +1,6 @@
 #include "exec/schedule/step_log.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -74,6 +75,58 @@ TEST_F(StepLogs, OnlyAStepThatIsSkippedMayHaveNoNorm) {
   EXPECT_EQ(told_.size(), 1);
   services_.report_of(1).gradient_norm = INFINITY;
   EXPECT_THROW(end(1, 5, milliseconds(2), milliseconds(2)), Error);
+}
+
+// Of a training of many steps, whose loss is scaled or not.
+class SkippedUpdates : public ::testing::Test {
+ protected:
+  void end(double loss_scale, bool skipped = true) {
+    StepResult& result = services_.report_of(step_);
+    result = {.loss = NAN, .gradient_norm = NAN, .skipped = skipped, .loss_scale = loss_scale};
+    if (!skipped) result.loss = result.gradient_norm = 1;
+    log_.lane_done(step_++, TimePoint());
+  }
+  std::string error_of_next(double loss_scale) {
+    try {
+      end(loss_scale);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kCheckFailed);
+      return error.what();
+    }
+    return "";
+  }
+
+  TrainConfig train_;
+  DataSource data_{{1, 2, 3}, "three"};
+  RunServices services_{{&data_, nullptr}, 1, train_, 0, StepSequence(100, {.step = 10})};
+  StepLog log_{services_, {}, {}};
+  std::int64_t step_ = 0;
+};
+
+TEST_F(SkippedUpdates, ThatNoLossScaleMendsEndTheTraining) {
+  log_.begin(1, TimePoint());
+  end(1, false);
+  for (int i = 1; i < kMostSkipped; ++i) end(1);
+  EXPECT_THAT(
+      error_of_next(1),
+      ::testing::AllOf(::testing::HasSubstr("step 19: every update since step 12 was skipped"),
+                       ::testing::HasSubstr("the last 8 with a loss scale that cannot be "
+                                            "halved: the loss is nan")));
+  EXPECT_EQ(log_.results().size(), 9);  // the last one counts
+}
+
+TEST_F(SkippedUpdates, WhileTheLossScaleIsHalvedDoNot) {
+  log_.begin(1, TimePoint());
+  for (double scale = 65536; scale > 1; scale /= 2) end(scale);
+  EXPECT_EQ(step_, 16);
+  for (int i = 1; i < kMostSkipped; ++i) end(1);
+  EXPECT_THAT(error_of_next(1), ::testing::HasSubstr("every update since step 11 was skipped"));
+}
+
+TEST_F(SkippedUpdates, BetweenOthersDoNot) {
+  log_.begin(1, TimePoint());
+  for (int i = 0; i < 3 * kMostSkipped; ++i) end(1, i % kMostSkipped != 0);
+  EXPECT_EQ(log_.results().size(), static_cast<std::size_t>(3 * kMostSkipped));
 }
 
 TEST_F(StepLogs, AValidationThatIsNoNumberEndsTheRun) {

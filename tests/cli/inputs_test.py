@@ -1,0 +1,127 @@
+"""What is no file to read: devices, pipes that nobody writes, folders, links that lead nowhere. Each
+is one line at once; pipes with a writer are read.
+"""
+
+import os
+import socket
+import subprocess
+
+from cli_support import BAD_INPUT, PROGRAM, ROOT, TIMEOUT_S, CliTest, main
+
+TINY = ("plan", "--model", "tiny-gpt", "--cluster", "workstation")
+
+
+class Inputs(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.tiny_plan()
+
+    def readers(self, path):
+        """A call of each command that reads a file, with this one."""
+        model = os.path.join(ROOT, "models", "tiny-gpt.json")
+        return (
+            ("simulate", path),
+            ("run", path),
+            ("lower", path),
+            ("memory", path),
+            ("check", path),
+            ("validate", path),
+            ("compare", path, path),
+            ("explain", "step", path),
+            ("report", path, "-o", "page.html"),
+            ("plan", "--model", "./" + path if "/" not in path else path, "--cluster", "dgx2"),
+            ("plan", "--model", model, "--cluster", "./" + path if "/" not in path else path),
+            (*TINY, "--schedule", path),
+            ("run", "plan.json", "--train", path),
+            ("run", "plan.json", "--data", path),
+            ("run", "plan.json", "--validate", path),
+            ("calibrate", "--import", path),
+        )
+
+    def refused(self, path, says):
+        for call in self.readers(path):
+            with self.subTest(call=call):
+                self.bad(BAD_INPUT, *call, says=says)
+
+    def test_devices_have_no_end(self):
+        self.refused("/dev/zero", "/dev/zero: expected a file, got a device")
+
+    def test_a_pipe_that_nobody_writes_is_not_waited_for(self):
+        os.mkfifo(self.path("pipe"))
+        self.refused("pipe", "expected a file, got a pipe")
+
+    def test_sockets_and_folders(self):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(self.path("socket"))
+            self.refused("socket", "expected a file, got a socket")
+        os.mkdir(self.path("folder"))
+        self.refused("folder", "folder")
+
+    def test_links_that_lead_to_themselves_cannot_be_read(self):
+        os.symlink("loop", self.path("loop"))
+        self.refused("loop", "cannot read the file: Too many levels of symbolic links")
+        self.bad(BAD_INPUT, *TINY, "-o", "loop", says="loop: cannot be written: Too many levels")
+
+    def shell(self, command):
+        result = subprocess.run(["bash", "-c", command], cwd=self.folder, capture_output=True,
+                                env={**os.environ, "ZPLAN": PROGRAM}, text=True, timeout=TIMEOUT_S,
+                                stdin=subprocess.DEVNULL, check=False)
+        return result
+
+    def test_a_pipe_with_a_writer_is_read_to_its_end(self):
+        expected = self.good("simulate", "plan.json")
+        for command in ('"$ZPLAN" simulate <(cat plan.json)',
+                        'cat plan.json | "$ZPLAN" simulate /dev/stdin',
+                        '(head -c 9 plan.json; sleep 0.3; tail -c +10 plan.json) | "$ZPLAN" simulate '
+                        "/dev/stdin",
+                        '"$ZPLAN" simulate /dev/stdin < plan.json'):
+            result = self.shell(command)
+            self.assertEqual((result.returncode, result.stdout), (0, expected),
+                             (command, result.stderr))
+
+    def test_a_pipe_without_end_is_read_up_to_a_bound(self):
+        result = self.shell('yes | "$ZPLAN" simulate /dev/stdin')
+        self.assertEqual(result.returncode, BAD_INPUT)
+        self.one_line(result.stderr, "expected a pipe of up to 256 MiB, this one is larger")
+
+    def test_data_and_weights_are_files(self):
+        result = self.shell('"$ZPLAN" run plan.json --data <(yes)')
+        self.assertEqual(result.returncode, BAD_INPUT)
+        self.one_line(result.stderr, "expected a file, got a pipe")
+        self.good("run", "plan.json", "--steps", "1", "--export", "weights")
+        os.remove(self.path("weights/model.safetensors"))
+        for make in (os.mkfifo, lambda path: os.symlink("/dev/zero", path)):
+            make(self.path("weights/model.safetensors"))
+            self.bad(BAD_INPUT, "run", "plan.json", "--weights", "weights",
+                     says="model.safetensors: expected a file, got a")
+            os.remove(self.path("weights/model.safetensors"))
+
+
+class Names(CliTest):
+    def test_a_file_in_place_of_a_folder(self):
+        self.tiny_plan()
+        self.write("file", "something")
+        os.symlink("loop", self.path("loop"))
+        for option in ("--save", "--export"):
+            for name, says in (("file", "expected"), ("file/x", "Not a directory"),
+                               ("nowhere/x", "No such file or directory"),
+                               ("loop/x", "Too many levels of symbolic links")):
+                self.bad(BAD_INPUT, "run", "plan.json", option, name, says=[name, says])
+        self.bad(BAD_INPUT, "run", "plan.json", "--save", "file", "--resume",
+                 says="file: expected a folder, got a file")
+        self.assertEqual(self.read("file"), "something")
+
+    def test_characters_that_turn_others_round_are_escaped(self):
+        turned = "\u202egpj.exe\u2066"
+        self.bad(BAD_INPUT, "simulate", turned, says="\\u202egpj.exe\\u2066: ")
+        self.bad(BAD_INPUT, "--model", turned, "--cluster", "dgx2", says='"\\u202egpj.exe\\u2066"')
+        self.bad(BAD_INPUT, "run", "plan.json", "--data", "\u200fx", says="\\u200fx")
+        model = self.read(os.path.join(ROOT, "models", "tiny-gpt.json"))
+        self.write("model.json", model.replace('"tiny-gpt"', '"tiny\u202egpt"'))
+        text = self.good("plan", "--model", "./model.json", "--cluster", "workstation")
+        self.assertIn("tiny\\u202egpt", text)
+        self.assertNotIn("\u202e", text)
+
+
+if __name__ == "__main__":
+    main()
