@@ -215,7 +215,7 @@ Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
         found ? Value(count.nodes * row.kind.node.devices_per_node) : right({nullptr, "-"})},
        {"family", count.best ? Value(name(family_of(count.best->plan))) : Value("-")},
        {"step_s", when(known, count.best && count.best->step ? Value(*count.best->step) : Value())},
-       {"days", when(known, {days, run_words({days * kSecondsPerDay})})},
+       {"days", when(known, {days, run_words(Seconds{days * kSecondsPerDay})})},
        {"effective_share", when(known, share(known ? row.goodput->goodput.effective : 0))},
        {"gpu_hours", when(known, {hours, format_count(hours)})},
        {"money", when(known && money, {money.value_or(0), format_count(money.value_or(0))})},
