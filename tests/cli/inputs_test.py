@@ -17,25 +17,25 @@ class Inputs(CliTest):
         self.tiny_plan()
 
     def readers(self, path):
-        """A call of each command that reads a file, with this one."""
+        """A call of each command that reads a file, with this one, in the folder of the test."""
         model = os.path.join(ROOT, "models", "tiny-gpt.json")
         return (
             ("simulate", path),
             ("run", path),
             ("lower", path),
             ("memory", path),
-            ("check", path),
+            ("check", path, "--cluster", "dgx-h100"),
             ("validate", path),
             ("compare", path, path),
-            ("explain", "step", path),
+            ("explain", path, "step"),
             ("report", path, "-o", "page.html"),
-            ("plan", "--model", "./" + path if "/" not in path else path, "--cluster", "dgx2"),
-            ("plan", "--model", model, "--cluster", "./" + path if "/" not in path else path),
+            ("plan", "--model", "./" + path, "--cluster", "dgx2"),
+            ("plan", "--model", model, "--cluster", "./" + path),
             (*TINY, "--schedule", path),
             ("run", "plan.json", "--train", path),
             ("run", "plan.json", "--data", path),
             ("run", "plan.json", "--validate", path),
-            ("calibrate", "--import", path),
+            ("calibrate", "--base", "dgx-h100", "--import", path),
         )
 
     def refused(self, path, says):
@@ -44,23 +44,25 @@ class Inputs(CliTest):
                 self.bad(BAD_INPUT, *call, says=says)
 
     def test_devices_have_no_end(self):
-        self.refused("/dev/zero", "/dev/zero: expected a file, got a device")
+        os.symlink("/dev/zero", self.path("zero.json"))
+        self.refused("zero.json", "zero.json: expected a file, got a device")
 
     def test_a_pipe_that_nobody_writes_is_not_waited_for(self):
-        os.mkfifo(self.path("pipe"))
-        self.refused("pipe", "expected a file, got a pipe")
+        os.mkfifo(self.path("pipe.json"))
+        self.refused("pipe.json", "pipe.json: expected a file, got a pipe")
 
     def test_sockets_and_folders(self):
         with socket.socket(socket.AF_UNIX) as server:
-            server.bind(self.path("socket"))
-            self.refused("socket", "expected a file, got a socket")
-        os.mkdir(self.path("folder"))
-        self.refused("folder", "folder")
+            server.bind(self.path("socket.json"))
+            self.refused("socket.json", "socket.json: expected a file, got a socket")
+        os.mkdir(self.path("folder.json"))
+        self.bad(BAD_INPUT, "run", "plan.json", "--data", "folder.json",
+                 says="folder.json: expected a file, got a directory")
 
     def test_links_that_lead_to_themselves_cannot_be_read(self):
-        os.symlink("loop", self.path("loop"))
-        self.refused("loop", "cannot read the file: Too many levels of symbolic links")
-        self.bad(BAD_INPUT, *TINY, "-o", "loop", says="loop: cannot be written: Too many levels")
+        os.symlink("loop.json", self.path("loop.json"))
+        self.refused("loop.json", "cannot read the file: Too many levels of symbolic links")
+        self.bad(BAD_INPUT, *TINY, "-o", "loop.json", says="cannot be written: Too many levels")
 
     def shell(self, command):
         result = subprocess.run(["bash", "-c", command], cwd=self.folder, capture_output=True,

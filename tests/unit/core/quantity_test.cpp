@@ -91,7 +91,7 @@ TEST(Quantity, SizesThatAreHeldAgainstEachOtherDiffer) {
   constexpr std::int64_t kSize = 23'149'989'888;  // 21.56 GiB
   EXPECT_EQ(format_apart({3LL << 30}, {2LL << 30}), Pair("3.00 GiB", "2.00 GiB"));
   EXPECT_EQ(format_apart({kSize + (1 << 20)}, {kSize}), Pair("21.561 GiB", "21.560 GiB"));
-  EXPECT_EQ(format_apart({kSize + 4096}, {kSize}), Pair("21.560095 GiB", "21.560091 GiB"));
+  EXPECT_EQ(format_apart({kSize + 4096}, {kSize}), Pair("21.560112 GiB", "21.560108 GiB"));
   EXPECT_EQ(format_apart({kSize + 1}, {kSize}), Pair("23149989889 B", "23149989888 B"));
   EXPECT_EQ(format_apart({kSize}, {kSize}), Pair("21.56 GiB", "21.56 GiB"));
 }
