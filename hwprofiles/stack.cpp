@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
-constexpr std::array<StackRate, 32> kRates{{
+constexpr std::array<StackRate, 33> kRates{{
     {"overall", &StackRates::overall, false, kLeastFactor, kMostFactor, 1, 0, "time of everything"},
     {"gemm", &StackRates::gemm, false, kLeastFactor, kMostFactor, 1.05, 0.15,
      "time of matrix products"},
@@ -35,8 +35,11 @@ constexpr std::array<StackRate, 32> kRates{{
      0.4, "time of fused attention, backward"},
     {"attention_older", &StackRates::attention_older, false, kLeastFactor, kMostFactor, 1.7, 0.2,
      "time of fused attention where the table is of a newer generation than the stack's kernel"},
-    {"attention_odd_heads", &StackRates::attention_odd_heads, false, 1, 1000, 1, 0,
-     "time of fused attention of heads that no kernel for matrix units takes, on top"},
+    {"vectors_forward", &StackRates::vectors_forward, false, 0, kMostFactor, 0, 0,
+     "time of own attention kernels on vector units over that of their loads, forward; 0: has "
+     "none"},
+    {"vectors_backward", &StackRates::vectors_backward, false, 0, kMostFactor, 0, 0,
+     "the same, backward"},
     {"elementwise", &StackRates::elementwise, false, kLeastFactor, kMostFactor, 1, 0.4,
      "traffic of norms, activations and residuals"},
     {"softmax", &StackRates::softmax, false, kLeastFactor, kMostFactor, 1, 0.5,

@@ -28,8 +28,11 @@ struct StackRates {
   double attention_forward = 1;  // fused attention
   double attention_backward = 1;
   double attention_older = 1;  // both, where the table is of a newer generation than its kernel
-  // Both, of heads that no fused kernel takes: on vectors where the device has matrix units.
-  double attention_odd_heads = 1;
+  // Of heads that no library takes, by kernels of the software's own on the units for vectors, over
+  // the time in which these load their operands from shared memory
+  // (planner/cost/vector_attention.h); 0: it has no such kernels.
+  double vectors_forward = 0;
+  double vectors_backward = 0;
   // Traffic over the compulsory bytes of the kernel table.
   double elementwise = 1;  // norms, activations, residuals
   double softmax = 1;      // unfused softmax and its gradient

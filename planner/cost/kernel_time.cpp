@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "planner/core/error.h"
+#include "planner/cost/vector_attention.h"
 #include "planner/program/kernels/fp8_products.h"
 #include "planner/program/kernels/fused_attention.h"
 
@@ -69,10 +70,8 @@ RestingTime attention_time(const Demand& demand, std::string_view format,
   if (rate == 0) {
     time.time = demand.flops / (device.peak(format) * device.attention_efficiency);
   } else {
-    const auto s = static_cast<double>(work.sequence);
-    const double pairs = work.both_ways ? s * s : s * (s + 1) / 2;
     const double flop = 4.0 * static_cast<double>(work.batch * work.heads * work.head_size) *
-                        pairs;  // of the forward pass
+                        static_cast<double>(work.pairs);  // of the forward pass
     time.time = Seconds{flop / (device.peak(format).value * rate)};
     if (work.backward) time.time = time.time * kBackwardOverForward;
   }
@@ -144,6 +143,22 @@ std::string_view format_of(const Program& program, const Node& node, const Kerne
   return fp8 ? "fp8" : peak_name(program.operands(node)[0].dtype);
 }
 
+namespace {
+
+// Of whichever kernel the set has for it.
+RestingTime alone(KernelId kernel, const Demand& demand, std::string_view format,
+                  const KernelSet* kernels, const Cluster& cluster) {
+  const DeviceProfile& device = cluster.node.device;
+  if (demand.kind == WorkKind::kAttention && kernels != nullptr &&
+      runs_on_vectors(*kernels, demand.attention.widest)) {
+    if (const auto own = vector_attention_time(demand.attention, device, cluster.stack))
+      return *own;
+  }
+  return kernel_time(kernel, demand, format, device, cluster.stack);
+}
+
+}  // namespace
+
 bool has_unaligned_head(const Program& program) {
   constexpr std::int64_t kAligned = 8;
   for (const Node& node : program.nodes) {
@@ -156,12 +171,8 @@ bool has_unaligned_head(const Program& program) {
 RestingTime device_time(const Program& program, const Node& node, const Demand& demand,
                         const KernelSet* kernels, bool unaligned_head, const Cluster& cluster) {
   const std::string_view format = format_of(program, node, kernels);
-  RestingTime time = kernel_time(node.kernel, demand, format, cluster.node.device, cluster.stack);
+  RestingTime time = alone(node.kernel, demand, format, kernels, cluster);
   time.time = time.time * cluster.stack.overall;
-  if (demand.kind == WorkKind::kAttention && kernels != nullptr &&
-      misses_tensor_cores(*kernels, demand.attention.head_size))
-    time = time.times(cluster.stack.attention_odd_heads,
-                      constant_of(&StackRates::attention_odd_heads));
   const bool odd =
       demand.kind == WorkKind::kGemm && node.role.part == Part::kHead && unaligned_head;
   if (!odd) return time;

@@ -5,9 +5,10 @@
 //              stream; in fp8 the casts of its operands on top, for a stack that has them apart
 //              (fp8_casts); where the profile has no SMs: max(flop / (peak x gemm_efficiency),
 //              stream)
-//   attention  fused: causal flop of the forward pass / rate of the table; the backward pass takes
-//              2.9 times as long [SimuMax]; without a table flop / (peak x attention_efficiency);
-//              of heads that no kernel for tensor cores takes a factor of the stack longer
+//   attention  fused: flop of the forward pass, of the pairs that see each other, / rate of the
+//              table; the backward pass takes 2.9 times as long [SimuMax]; without a table
+//              flop / (peak x attention_efficiency); of heads that no kernel for tensor cores takes
+//              what the stack's own kernels need, if it has some (vector_attention.h)
 //   other      stream = bytes / (memory_bandwidth x memory_efficiency)
 //   host       bytes at the rate of the host's memory, at most as fast as the cores compute:
 //              bytes x (core_flops x cores / ranks of the node) / flop

@@ -360,7 +360,7 @@ constinit const Decision kChoices[kChoiceCount] = {
     {.pointer = "/kernel_set",
      .field = member<&Plan::kernel_set>(),
      .option = {.name = "--kernel-set",
-                .help = "Kernels to plan for, e.g. cpu.f32, cuda.sm70.fp16 [the cluster's]",
+                .help = "Kernels to plan for, e.g. cpu.f32, cuda.sm70.fp16 [by cluster and heads]",
                 .place = 320},
      .kept = true},
     {.pointer = "/precision/param",

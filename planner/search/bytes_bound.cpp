@@ -162,7 +162,8 @@ BytesBounds::States& BytesBounds::states_of(const Plan& plan, const KernelSet& k
                     plan.train,
                     plan.checkpoint_layers,
                     plan.parallel.folds_experts(),
-                    plan.head_chunks > 1};
+                    plan.head_chunks > 1,
+                    &kernels};
   const auto at = states_.find(key);
   if (at != states_.end()) return at->second;
   const Decoder model(model_, plan, kernels);

@@ -32,8 +32,9 @@ class BytesBounds {
 
  private:
   // All that the layout of the units follows, and what the bytes of a micro-batch do.
-  using UnitKey = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int64_t, Gather,
-                             OptimizerKind, std::int32_t, TrainedChoice, std::int32_t, bool, bool>;
+  using UnitKey =
+      std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int64_t, Gather, OptimizerKind,
+                 std::int32_t, TrainedChoice, std::int32_t, bool, bool, const KernelSet*>;
   using WorkKey = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t,
                              std::int64_t, std::int64_t, Replay, Tier, const KernelSet*, bool, bool,
                              bool, bool, bool, TrainedChoice, std::int32_t, double, double, bool>;

@@ -15,6 +15,7 @@
 #include "planner/plan/plan_difference.h"
 #include "planner/plan/refusal.h"
 #include "planner/program/kernels/kernel_set.h"
+#include "planner/search/attention_kernels.h"
 #include "planner/search/bucket.h"
 #include "planner/search/search.h"
 
@@ -305,17 +306,44 @@ std::vector<PrecisionRecipe> recipes(std::string_view kernel_set, const Pins& pi
   return result;
 }
 
-// What is the same in all leaves; what is not is pinned or varied below.
-Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
+// What is the same in all leaves of a kernel set; what is not is pinned or varied below.
+Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const std::string& kernel_set,
+                const Pins& pins) {
   Plan plan;
   plan.model = model.name;
   plan.hardware = cluster.name;
-  plan.kernel_set = cluster.node.device.kernel_set;
+  plan.kernel_set = kernel_set;
   plan.batch.global_batch = model.global_batch;
   plan.batch.sequence = model.sequence;
   pins.apply(plan);
   if (!pins.has("/loss_scaling")) plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
   return plan;
+}
+
+// Those of one kernel set.
+void add_leaves(Plan plan, const std::vector<Parallel>& all, const ModelConfig& model,
+                const Pins& pins, Leaves& leaves) {
+  const std::int64_t global_batch = plan.batch.global_batch;
+  const std::vector<PrecisionRecipe> all_recipes = recipes(plan.kernel_set, pins);
+  bool divides = false;
+  std::optional<std::int64_t> pinned_micro;
+  if (pins.has("/batch/micro_batch")) pinned_micro = pins.values().batch.micro_batch;
+  for (const Parallel& shape : all) {
+    if (global_batch % (shape.dp * pinned_micro.value_or(1)) != 0) continue;
+    divides = true;
+    plan.parallel = shape;
+    for (const std::int32_t ep : expert_groups(model, shape, pins))
+      for (const auto micro :
+           choices<std::int64_t>(pins, "/batch/micro_batch", divisors(global_batch / shape.dp))) {
+        plan.parallel.ep = ep;
+        plan.batch.micro_batch = micro;
+        for (const PrecisionRecipe& recipe : all_recipes) {
+          plan.precision = recipe;
+          leaves.add(plan);
+        }
+      }
+  }
+  if (!divides) batch_fits_nowhere(all, global_batch, pinned_micro);
 }
 
 // The decision of "--only zero=2,3"; of a trait none.
@@ -394,31 +422,12 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
   const bool shards_nothing = pins.has("/zero_stage") && pins.values().zero_stage == 0;
   if (pins.has("/parallel/shards") && shards_nothing)
     throw_bad_input("ZeRO 0 shards nothing: sharding groups need stage 1, 2 or 3");
-  Plan plan = fixed_part(model, cluster, pins);
-  require_sane(plan.batch);
-  const std::int64_t global_batch = plan.batch.global_batch;
+  require_sane(fixed_part(model, cluster, cluster.node.device.kernel_set, pins).batch);
+  const std::vector<std::string> kernel_sets = kernel_sets_tried(model, cluster, pins);
   const std::vector<Parallel> all = shapes(model, cluster, pins);
-  const std::vector<PrecisionRecipe> all_recipes = recipes(plan.kernel_set, pins);
   Leaves leaves(model, pins);
-  bool divides = false;
-  std::optional<std::int64_t> pinned_micro;
-  if (pins.has("/batch/micro_batch")) pinned_micro = pins.values().batch.micro_batch;
-  for (const Parallel& shape : all) {
-    if (global_batch % (shape.dp * pinned_micro.value_or(1)) != 0) continue;
-    divides = true;
-    plan.parallel = shape;
-    for (const std::int32_t ep : expert_groups(model, shape, pins))
-      for (const auto micro :
-           choices<std::int64_t>(pins, "/batch/micro_batch", divisors(global_batch / shape.dp))) {
-        plan.parallel.ep = ep;
-        plan.batch.micro_batch = micro;
-        for (const PrecisionRecipe& recipe : all_recipes) {
-          plan.precision = recipe;
-          leaves.add(plan);
-        }
-      }
-  }
-  if (!divides) batch_fits_nowhere(all, global_batch, pinned_micro);
+  for (const std::string& kernel_set : kernel_sets)
+    add_leaves(fixed_part(model, cluster, kernel_set, pins), all, model, pins, leaves);
   return allowed(leaves.take(), pins);
 }
 

@@ -46,7 +46,8 @@
 // side) and every decision whose row (planner/plan/choices.h) says that it is never varied. Among
 // them are GPipe (never better than 1F1B in memory, nor in time), secondary shards and shards of
 // parameters in groups of their own, and what changes the numbers that are trained: kernel set,
-// clipping, delayed updates, and precision, of which the pins may name several recipes.
+// clipping, delayed updates, and precision, of which the pins may name several recipes. Of kernel
+// sets there are two where heads have no fused kernel (attention_kernels.h).
 #pragma once
 
 #include <array>
@@ -75,15 +76,15 @@ inline constexpr double kProvenGap = 0.01;
 // takes the others by so much faster. [assumed] far below kProvenGap and kTieTolerance.
 inline constexpr double kSimulationTolerance = 1e-4;
 
-// The leaves of the space, each legal, in a fixed order: pipeline stages (divisors of the devices),
-// tensor parallel ranks (divisors of a node), sequence parallelism, ranks that share experts (where
-// cuts_experts), micro-batch, recipe, ZeRO stage, recompute (selective where scores are stored),
-// gather unit (where parameters are gathered), cut checkpoints, homes of parameters, gradients,
-// optimizer, activations. Unless pinned, parameters and gradients are kept no farther away than the
-// optimizer states, which are the most and move least, and one replica has only the ZeRO stages
-// that its homes need. Without pins all devices are used; a pinned count of ranks, dp, tp or pp,
-// may use fewer. Throws Error when the pins allow none, naming the reason and the nearest legal
-// value.
+// The leaves of the space, each legal, in a fixed order: kernel sets, pipeline stages (divisors of
+// the devices), tensor parallel ranks (divisors of a node), sequence parallelism, ranks that share
+// experts (where cuts_experts), micro-batch, recipe, ZeRO stage, recompute (selective where scores
+// are stored), gather unit (where parameters are gathered), cut checkpoints, homes of parameters,
+// gradients, optimizer, activations. Unless pinned, parameters and gradients are kept no farther
+// away than the optimizer states, which are the most and move least, and one replica has only the
+// ZeRO stages that its homes need. Without pins all devices are used; a pinned count of ranks, dp,
+// tp or pp, may use fewer. Throws Error when the pins allow none, naming the reason and the nearest
+// legal value.
 std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins);
 // Whether the space has plans whose ranks have experts of their own. They exchange buffers as large
 // as the pins say that the busiest rank may need; where these do not, as large as whatever a router

@@ -26,7 +26,8 @@ bool closer(std::uint32_t a, std::uint32_t b) {
 
 bool same_group(const Plan& a, const Plan& b) {
   return a.batch == b.batch && a.parallel == b.parallel && a.zero_stage == b.zero_stage &&
-         a.gather == b.gather && a.recompute == b.recompute && a.precision == b.precision;
+         a.gather == b.gather && a.recompute == b.recompute && a.precision == b.precision &&
+         a.kernel_set == b.kernel_set;
 }
 
 // [derived] a state that is off the GPU is brought there through the same buffers wherever it lies.

@@ -12,6 +12,7 @@
 #include "planner/place/place.h"
 #include "planner/program/text/fingerprint.h"
 #include "planner/program/verify/verify.h"
+#include "planner/search/attention_kernels.h"
 
 namespace zplan {
 namespace {
@@ -78,8 +79,11 @@ TimePrediction predict_time(const PlannedJob& planned, const Cluster& cluster,
 
 TimePrediction prediction_of(const PlannedJob& planned, const Cluster& cluster,
                              const Evidence& evidence, sim::SimResult simulated) {
-  TimePrediction prediction{
-      .sim = std::move(simulated), .split = {}, .throughput = {}, .certainty = {}};
+  TimePrediction prediction{.sim = std::move(simulated),
+                            .split = {},
+                            .throughput = {},
+                            .certainty = {},
+                            .attention = attention_words(planned.plan, planned.model, cluster)};
   prediction.split = sim::step_split(planned.job, prediction.sim);
   prediction.throughput =
       throughput(planned.job, cluster, prediction.sim.period, model_flops(planned));

@@ -47,6 +47,7 @@ struct TimePrediction {
   sim::StepSplit split;  // of its period
   Throughput throughput;
   Certainty certainty;
+  std::string attention;  // what is slow or stored of it, and why (search/attention_kernels.h)
 };
 // What a prediction needs to be told by the simulator, besides what the options ask for.
 sim::SimOptions with_all_of_a_prediction(sim::SimOptions options);

@@ -31,13 +31,8 @@ std::string kernels_of(const StackProfile& stack, const Cluster& cluster,
   const KernelSet& own = find_kernel_set(usual);
   const bool fused = fuses_attention(stack, cluster);
   if (own.fused_attention == fused) return usual;
-  for (const KernelSet& set : kernel_sets()) {
-    const bool is_twin = set.runs_on == own.runs_on && set.capability == own.capability &&
-                         set.compute == own.compute && set.layer_products == own.layer_products &&
-                         set.fused_attention == fused;
-    if (is_twin) return std::string(set.id);
-  }
-  return usual;
+  const KernelSet* const other = other_attention(own);
+  return other == nullptr ? usual : std::string(other->id);
 }
 
 void check_recipe(const StackProfile& stack) {

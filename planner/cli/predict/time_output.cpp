@@ -98,6 +98,7 @@ Sheet time_sheet(const PlannedJob& planned, const TimePrediction& time, std::siz
       {"rests_on", rests_on(time.sim.reliances)},
       {"unknown", certainty.unknown},
       {"exceeds", exceeds(certainty.exceeded)},
+      {"attention", time.attention.empty() ? left_out() : Value(time.attention)},
       {"first_step_s", time.sim.first_step},
       {"tokens_per_s", {t.tokens_per_second, grouped(std::llround(t.tokens_per_second))}},
       {"model_tflops_per_gpu", {t.model_tflops_per_gpu, tflops(t.model_tflops_per_gpu)}},
@@ -123,6 +124,7 @@ Sheet time_sheet(const PlannedJob& planned, const TimePrediction& time, std::siz
   row("hardware", "hardware_tflops_per_gpu",
       "TFLOP/s per GPU, {hfu} of the peak {peak_tflops_per_gpu}: with recomputation");
   out.print(table.text(indent));
+  if (!time.attention.empty()) out.print(paragraph(time.attention, indent));
   return out;
 }
 

@@ -30,8 +30,8 @@ bool has_tensor_cores(const KernelSet& set, std::int64_t head_size) {
   return set.capability >= kHopper && head_size <= kLargestOfHopper;
 }
 
-bool misses_tensor_cores(const KernelSet& set, std::int64_t head_size) {
-  return has_some(set) && !has_tensor_cores(set, head_size);
+bool runs_on_vectors(const KernelSet& set, std::int64_t head_size) {
+  return set.runs_on == RunsOn::kCuda && set.fused_attention && !has_tensor_cores(set, head_size);
 }
 
 Bytes fused_backward_whole(const FusedAttention& x, const KernelSet& set) {

@@ -19,8 +19,13 @@ struct FusedAttention {
 // the executor's own runs, on the cores for vectors.
 bool has_tensor_cores(const KernelSet& set, std::int64_t head_size);
 
-// Whether the set is of devices for which others have one.
-bool misses_tensor_cores(const KernelSet& set, std::int64_t head_size);
+// Whether fused attention of the set runs on the executor's own kernels, on the cores for vectors:
+// heads that cuDNN has no kernel for, float32, and devices before compute capability 8.0.
+bool runs_on_vectors(const KernelSet& set, std::int64_t head_size);
+
+// Larger heads have no kernel of the executor's own, nor of FlashAttention [Dao23], which other
+// software takes: their scores have to be stored.
+inline constexpr std::int64_t kLargestFusedHead = 256;
 
 // Bytes with which the backward pass runs in one piece: dq in float32, twice before compute
 // capability 9.0, a float32 for each query, where heads share keys dk and dv of each query head in

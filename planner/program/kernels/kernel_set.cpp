@@ -144,6 +144,15 @@ const KernelSet& find_kernel_set(std::string_view id) {
                               did_you_mean(id, ids)));
 }
 
+const KernelSet* other_attention(const KernelSet& set) {
+  for (const KernelSet& other : kernel_sets())
+    if (other.runs_on == set.runs_on && other.capability == set.capability &&
+        other.compute == set.compute && other.layer_products == set.layer_products &&
+        other.rounds_whole == set.rounds_whole && other.fused_attention != set.fused_attention)
+      return &other;
+  return nullptr;
+}
+
 bool is_planned_only(KernelId kernel, RunsOn backend) {
   switch (kernel_def(kernel).sets) {
     case Sets::kDropout:

@@ -47,6 +47,10 @@ std::span<const KernelSet> kernel_sets();
 // Throws Error naming the nearest id when unknown.
 const KernelSet& find_kernel_set(std::string_view id);
 
+// The set for the same devices and formats that stores the scores of attention where this one fuses
+// it, or the other way round; none: there is no such set.
+const KernelSet* other_attention(const KernelSet& set);
+
 // Kernels that this backend has not, though sets of its devices declare them: programs with them
 // are planned and simulated only.
 bool is_planned_only(KernelId kernel, RunsOn backend);

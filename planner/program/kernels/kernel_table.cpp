@@ -120,7 +120,7 @@ Demand attention(Operands o) {
   return {.kind = WorkKind::kAttention,
           .flops = Flops{2 * x[0] * x[2] * sizes * pairs},
           .bytes = traffic(o),
-          .attention = {x[0], x[2], x[1], (d + v) / 2, backward, o.attributes[5] != 0}};
+          .attention = {x[0], x[2], x[1], (d + v) / 2, backward, pairs, std::max(d, v)}};
 }
 
 // The casts of a set that multiplies in fp8, and what its products have without them.
@@ -146,6 +146,7 @@ Demand block_attention(Operands o) {
   const std::int64_t d = key_size(o[qkv].shape, x[2], x[3]), v = x[3];
   const std::int64_t sizes = backward ? 3 * d + 2 * v : d + v;
   demand.flops = Flops{x[0] * x[2] * sizes * x[1] * x[1]};
+  demand.attention.pairs = x[1] * x[1] / 2;
   return demand;
 }
 

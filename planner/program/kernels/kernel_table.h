@@ -37,7 +37,8 @@ struct Product {
 struct AttentionWork {
   std::int64_t batch = 0, heads = 0, sequence = 0, head_size = 0;
   bool backward = false;
-  bool both_ways = false;  // else a query sees the keys up to its own
+  std::int64_t pairs = 0;   // of a query and a key that it sees, of one head of one sequence
+  std::int64_t widest = 0;  // the larger size of a head, of keys or of values
 };
 
 struct Demand {

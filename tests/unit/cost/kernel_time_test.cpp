@@ -145,22 +145,37 @@ TEST(KernelTime, OlderAttentionIsThatOfDevicesThatHaveANewerOne) {
 TEST(KernelTime, BackwardOfMeasuredAttentionTakesTwoPointNineTimesForward) {
   const DeviceProfile a100 = load_cluster("dgx-a100").node.device;
   const auto time = [&](bool backward) {
-    const Demand demand{.kind = WorkKind::kAttention, .attention = {8, 16, 2048, 128, backward}};
+    const Demand demand{.kind = WorkKind::kAttention,
+                        .attention = {8, 16, 2048, 128, backward, 2048 * 2049 / 2}};
     return kernel_time(KernelId::kAttentionForward, demand, "bf16", a100, {}).time -
            a100.gemm_overhead;
   };
   EXPECT_NEAR(time(true).value / time(false).value, 2.9, 1e-9);
 }
 
-TEST(KernelTime, MeasuredAttentionBothWaysTakesTheWholeSquare) {
+// Fused attention of 8 sequences of 2,048 tokens, 16 heads of 128, as the kernel table demands it.
+double fused_time(std::int64_t window, bool both_ways) {
   const DeviceProfile a100 = load_cluster("dgx-a100").node.device;
-  const auto time = [&](bool both_ways) {
-    const Demand demand{.kind = WorkKind::kAttention,
-                        .attention = {8, 16, 2048, 128, false, both_ways}};
-    return kernel_time(KernelId::kAttentionForward, demand, "bf16", a100, {}).time -
-           a100.gemm_overhead;
-  };
-  EXPECT_NEAR(time(true).value / time(false).value, 2 * 2048.0 / 2049, 1e-9);
+  std::vector<View> operands(3);
+  operands[0].shape = {8, 2048, 16, 3 * 128};
+  operands[1].shape = {8, 2048, 16, 128};
+  operands[2].shape = {8, 16, 2048};
+  AttributeValues values{};
+  values[0] = window;
+  values[5] = both_ways ? 1 : 0;
+  const Demand demand = kernel_def(KernelId::kAttentionForward).demand({operands, values});
+  return (kernel_time(KernelId::kAttentionForward, demand, "bf16", a100, {}).time -
+          a100.gemm_overhead)
+      .value;
+}
+
+TEST(KernelTime, MeasuredAttentionBothWaysTakesTheWholeSquare) {
+  EXPECT_NEAR(fused_time(0, true) / fused_time(0, false), 2 * 2048.0 / 2049, 1e-9);
+}
+
+TEST(KernelTime, MeasuredAttentionOfAWindowTakesWhatItSees) {
+  const double seen = 256 * 257 / 2 + (2048 - 256) * 256;
+  EXPECT_NEAR(fused_time(256, false) / fused_time(0, false), seen / (2048 * 2049 / 2), 1e-9);
 }
 
 TEST(KernelTime, EveryKernelHasATime) {

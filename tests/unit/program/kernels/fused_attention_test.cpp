@@ -57,11 +57,15 @@ TEST(FusedAttention, HeadsThatCudnnRefusesAreKnown) {
     EXPECT_TRUE(has_tensor_cores(blackwell, size));
   for (const std::int64_t size : {136, 160, 208, 240})
     EXPECT_FALSE(has_tensor_cores(blackwell, size));
-  EXPECT_TRUE(misses_tensor_cores(hopper, 100));
-  EXPECT_FALSE(misses_tensor_cores(hopper, 96));
-  for (const char* other :
-       {"cpu.bf16", "cuda.sm90.fp32", "cuda.sm70.fp16", "cuda.sm90.bf16.unfused"})
-    EXPECT_FALSE(misses_tensor_cores(find_kernel_set(other), 100)) << other;
+  EXPECT_TRUE(runs_on_vectors(hopper, 100));
+  EXPECT_FALSE(runs_on_vectors(hopper, 96));
+}
+
+TEST(FusedAttention, RunsOnVectorsWhereCudnnHasNoKernelForAnyHead) {
+  for (const char* set : {"cuda.sm90.fp32", "cuda.sm70.fp16"})
+    EXPECT_TRUE(runs_on_vectors(find_kernel_set(set), 64)) << set;
+  for (const char* set : {"cpu.bf16", "cuda.sm90.bf16.unfused", "rocm.gfx942.bf16"})
+    EXPECT_FALSE(runs_on_vectors(find_kernel_set(set), 100)) << set;
 }
 
 // The scratch of a stage is that of its kernel that needs most.
