@@ -1,6 +1,6 @@
 // Lower bounds of the period of a plan's own Job: what its lanes and links have to do, the floor of
 // its kernels with what passes between steps (time_floor.h), and the longest path through a step
-// (cost/step_cycle.h).
+// (cost/step_cycle.h): of one stage by itself, and of one with the stages before it.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +21,9 @@ struct JobBound {
   Seconds floor{};       // of the kernels
   Seconds with_turns{};  // of the kernels and what passes between steps
   Seconds longest_path{};
+  // The first micro-batch through the stages before one, the walk through that one, the last
+  // micro-batch back, and what passes on the first stage between steps.
+  Seconds through_stages{};
 
   // Of all plans with the prefetch or a shallower one. [derived] Parameters that are gathered from
   // GPUs, no operator of them in tiles, have a lane of their own in the same order, where a deeper
@@ -29,7 +32,9 @@ struct JobBound {
     const bool in_order = plan.placement.params == Tier::kGpu && plan.gather.tiles() == 1;
     return in_order ? bound() : std::max(work.seconds, floor);
   }
-  Seconds bound() const { return std::max({work.seconds, floor, with_turns, longest_path}); }
+  Seconds bound() const {
+    return std::max({work.seconds, floor, with_turns, longest_path, through_stages});
+  }
 };
 
 struct BoundOptions {

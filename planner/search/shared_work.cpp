@@ -29,8 +29,10 @@ std::optional<Plan> all_on_gpu(Plan plan, const ModelConfig& model) {
 
 Seconds shared_work(const Plan& all_on_gpu, Job& job, const Cluster& cluster, TimeFloors& floors,
                     const StagePieces& stages, SharedWires* wires) {
-  return bound_of_job(all_on_gpu, job, cluster, floors, stages, {is_shared, wires})
-      .bound_of_depths(all_on_gpu);
+  JobBound bound = bound_of_job(all_on_gpu, job, cluster, floors, stages, {is_shared, wires});
+  // [derived] Checkpoints that leave the GPU free their slots before backward.
+  bound.through_stages = {};
+  return bound.bound_of_depths(all_on_gpu);
 }
 
 }  // namespace zplan
