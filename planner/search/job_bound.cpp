@@ -18,6 +18,7 @@ JobBound bound_of_job(const Plan& plan, Job& job, const Cluster& cluster, TimeFl
   const CostModel costs(job, cluster, options.wires);
   const StepTotals totals = step_totals(costs, options.counts);
   JobBound bound{.work = time_bound(costs, totals), .floor = floors.of(plan, stages)};
+  if (bound.is_far_above()) return bound;
   SimTime longest{};
   std::vector<Seconds> turns(job.classes.size());
   std::vector<std::pair<std::size_t, SimTime>> walks;  // stage, its walk
