@@ -6,7 +6,7 @@ namespace zplan {
 namespace {
 
 // Loops with more iterations are not walked whole.
-constexpr std::int32_t kWalkedWhole = 3;
+constexpr std::int32_t kWalkedWhole = 8;
 
 std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
 
@@ -29,6 +29,7 @@ struct StepCycle::Walk {
   bool from_end = false;  // of the source's last instance; else the begin of its first one
   bool is_over = false;   // the target counts from now on
   std::optional<SimTime> result{};  // begin of the target
+  std::optional<SimTime> passed{};  // end of the target's latest instance before it counts
   std::array<std::vector<Done>, kLaneCount> lanes{};
 
   // End of the latest one walked of the first so many on a lane.
@@ -153,6 +154,7 @@ void StepCycle::visit(Walk& walk, NodeIndex index) const {
     for (std::vector<Walk::Done>& lane : walk.lanes) lane.clear();
   const SimTime from = is_source ? SimTime{} : *begin;
   done.push_back({index_.lane_sequence(index, walk.at), from + length});
+  if (index == walk.target) walk.passed = from + length;
 }
 
 SimTime StepCycle::period() const {
@@ -162,15 +164,32 @@ SimTime StepCycle::period() const {
   return longest;
 }
 
-SimTime StepCycle::turn() const {
+std::optional<std::pair<NodeIndex, NodeIndex>> StepCycle::ends_of_passes() const {
   std::optional<NodeIndex> first, last;
   for (std::size_t i = 0; i < program_.nodes.size(); ++i) {
     const Node& node = program_.nodes[i];
-    if (!first && is_kernel_of(node, Phase::kForward)) first = static_cast<NodeIndex>(i);
+    // Nothing orders what a kernel that fills with zeros waits for.
+    const bool fills = node.kernel == KernelId::kFillZero;
+    if (!first && !fills && is_kernel_of(node, Phase::kForward)) first = static_cast<NodeIndex>(i);
     if (is_kernel_of(node, Phase::kBackward)) last = static_cast<NodeIndex>(i);
   }
-  if (!first || !last) return {};
-  Walk walk{.source = *last, .target = *first, .from_end = true};
+  if (!first || !last) return std::nullopt;
+  return std::pair(*first, *last);
+}
+
+SimTime StepCycle::through() const {
+  const auto ends = ends_of_passes();
+  if (!ends) return {};
+  Walk walk{.source = ends->first, .target = ends->second};
+  walk.at[0] = 1;
+  pass(walk, 0);
+  return walk.passed.value_or(SimTime{});
+}
+
+SimTime StepCycle::turn() const {
+  const auto ends = ends_of_passes();
+  if (!ends) return {};
+  Walk walk{.source = ends->second, .target = ends->first, .from_end = true};
   walk.at[0] = 1;
   pass(walk, 0);
   walk.is_over = true;

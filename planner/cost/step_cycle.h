@@ -3,7 +3,7 @@
 // next step. [derived] In the steady state these begin one period apart; other classes, links that
 // are shared, launches and reuse edges only make paths longer.
 //
-// Operations are ordered along their lanes and by edges. Of a loop of more than three iterations
+// Operations are ordered along their lanes and by edges. Of a loop of more than eight iterations
 // the first and the last one are walked. Those between take of each lane what it works in them, or
 // as long as the longest path from the first operation of an iteration on that lane to the same one
 // of the next, where that is longer. An edge to an operation that is not walked counts as one to
@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "planner/core/units.h"
@@ -35,8 +36,11 @@ class StepCycle {
   // the lane that works longest.
   SimTime period() const;
   // From the end of the last kernel of backward to the begin of the first one of forward of the
-  // next step, on the compute lane; zero where there is none.
+  // next step that computes, on the compute lane; zero where there is none.
   SimTime turn() const;
+  // From the begin of the first kernel of forward that computes to the end of the last one of
+  // backward of a step, on the compute lane; zero where there is none.
+  SimTime through() const;
 
  private:
   struct Walk;
@@ -47,6 +51,8 @@ class StepCycle {
     std::array<SimTime, kLaneCount> pace{};  // from its begin to that of the next one, at least
   };
 
+  // First kernel of forward and last kernel of backward; none where one of them is missing.
+  std::optional<std::pair<NodeIndex, NodeIndex>> ends_of_passes() const;
   void add_up(BlockIndex block);
   SimTime around(BlockIndex block, NodeIndex node) const;
   void pass(Walk& walk, BlockIndex block) const;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -67,9 +68,14 @@ class PlanEvaluator {
   Seconds shared_work(const Plan& plan) {
     const std::optional<Plan> on_gpu = all_on_gpu(plan, model_);
     if (!on_gpu) return {};
+    const StagePieces& stages = in_flight(*on_gpu);
+    // Many plans share their traffic, which often is all that is needed of them.
+    const Seconds states = traffic(*on_gpu);
+    if (states >= floors_.of(*on_gpu, stages) * kFarAbove) return states;
     Job job = lowered(*on_gpu);
-    count_bound(job);
-    return zplan::shared_work(*on_gpu, job, cluster_, floors_, in_flight(*on_gpu), &wires_);
+    const Seconds shared = zplan::shared_work(*on_gpu, job, cluster_, floors_, stages, &wires_);
+    count_bound(job, true);
+    return std::max(states, shared);
   }
 
   Bytes least_gpu(const Plan& plan) {
@@ -125,8 +131,31 @@ class PlanEvaluator {
 
  private:
   JobBound bound(const Plan& plan, Job& job) {
-    count_bound(job);
-    return bound_of_job(plan, job, cluster_, floors_, in_flight(plan), {.wires = &wires_});
+    const JobBound found =
+        bound_of_job(plan, job, cluster_, floors_, in_flight(plan), {.wires = &wires_});
+    count_bound(job, !found.is_far_above());
+    return found;
+  }
+
+  // Remembered: that of all plans with the same parameters, gradients and groups.
+  Seconds traffic(const Plan& on_gpu) {
+    const Plan bare = with_bare_traffic(on_gpu);
+    const std::string key = to_json(bare);
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto at = traffic_.find(key); at != traffic_.end()) return at->second;
+    }
+    Seconds found{};
+    std::int64_t spent = 0;
+    if (!illegal(bare, shape_of(model_))) {
+      const Job job = lower_unordered(bare, model_);
+      found = traffic_work(job, cluster_, &wires_);
+      spent = (kLowering + kPricing) * nodes_of(job);
+    }
+    const std::lock_guard lock(mutex_);
+    const auto [at, is_new] = traffic_.emplace(key, found);
+    if (is_new) operations_ += spent;  // once, whichever threads come to it together
+    return at->second;
   }
 
   Job lowered(const Plan& plan) {
@@ -141,10 +170,11 @@ class PlanEvaluator {
     return nodes;
   }
 
-  // Two stages of it are walked.
-  void count_bound(const Job& job) {
+  // Where it is walked two stages of it are.
+  void count_bound(const Job& job, bool is_walked) {
     const std::int64_t nodes = nodes_of(job), stages = std::ssize(job.classes);
-    operations_ += kPricing * nodes + kWalking * nodes * std::min<std::int64_t>(2, stages) / stages;
+    operations_ += kPricing * nodes;
+    if (is_walked) operations_ += kWalking * nodes * std::min<std::int64_t>(2, stages) / stages;
   }
 
   // Remembered: the same for all plans of a shape.
@@ -177,6 +207,7 @@ class PlanEvaluator {
            std::vector<NodeFill>>
       fills_;
   std::map<std::tuple<Schedule, std::int32_t, std::int32_t, std::int64_t>, StagePieces> in_flight_;
+  std::map<std::string, Seconds> traffic_;  // by the plan that stands for the others
 };
 
 }  // namespace

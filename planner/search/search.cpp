@@ -308,7 +308,11 @@ class Search {
               std::size_t most_simulations) const {
     const Rung rung = leaves_[i].rung;
     if (!wave.empty() && leaves_[wave.front()].rung != rung) return false;
-    if (wave.size() == (rung == Rung::kFitted ? most_simulations : most_fits)) return false;
+    // What the first simulation finds may spare those after it.
+    const std::size_t most = rung != Rung::kFitted ? most_fits
+                             : ranking_.empty()    ? 1
+                                                   : most_simulations;
+    if (wave.size() == most) return false;
     wave.push_back(i);
     return true;
   }

@@ -15,6 +15,13 @@
 
 namespace zplan {
 
+// The plan that stands for all those that send the same parameters and gradients: it recomputes
+// nothing and cuts no sequences.
+Plan with_bare_traffic(Plan all_on_gpu);
+// What gathers and reductions of parameters and gradients alone have to do: of all the plans that
+// the Job's plan stands for. [derived] recomputation may gather again, and asks for nothing less.
+Seconds traffic_work(const Job& job, const Cluster& cluster, SharedWires* wires = nullptr);
+
 // The plan with all states on the GPU; nothing: that is not legal.
 std::optional<Plan> all_on_gpu(Plan plan, const ModelConfig& model);
 // Never above the simulated period of the plan with any homes and its prefetch or a shallower one.

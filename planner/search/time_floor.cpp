@@ -130,6 +130,19 @@ Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages,
   return floor * sim::kLeastOfSteady;
 }
 
+std::optional<Seconds> TimeFloors::before(const Plan& plan, const StagePieces& stages,
+                                          std::size_t stage) {
+  if (!ends_in_order(plan)) return std::nullopt;
+  const KernelTimes times = times_of(plan);
+  Seconds passed{};
+  for (std::size_t j = 0; j < stage; ++j) {
+    const auto layers = static_cast<double>(counted_layers(plan, model_, stages[j].front().piece));
+    passed += (times.layer.forward + times.layer.backward) * layers;
+    passed += (times.between.forward + times.between.backward) * std::max(0.0, layers - 1);
+  }
+  return passed;
+}
+
 KernelTimes TimeFloors::kernel_times(const Plan& plan) {
   const RecomputeRun run = is_uniform(plan) ? plan.recompute.front() : RecomputeRun{};
   const bool waits = meets_alike(plan, cluster_);

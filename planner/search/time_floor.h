@@ -23,6 +23,10 @@
 // its first forward kernel of the next step: sums of gradients, the update, gathers
 // (cost/step_cycle.h). It takes the plan's own Job, without which it counts as nothing.
 //
+// A walk through stage i's part of its own Job (cost/step_cycle.h), from its first forward kernel
+// to its last backward kernel of a step, may take the place of m (f_i + r_i + b_i): it counts what
+// kernels of the head wait for, and messages that wait for a slot of what backward reads.
+//
 // The stages of a pipeline run the kernels that one stage with all layers runs, so f, r, b come
 // from a Job of one stage: the mean of its layers, its embedding, its head. Where layers are
 // recomputed differently no recomputation is counted. Left out: the update, collectives of data
@@ -31,6 +35,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -59,6 +64,9 @@ class TimeFloors {
   // Remembers what it has lowered. Safe to share between threads.
   // `stages`: in_flight_of_stages(plan). `turns`: of each stage, or none; zero where unknown.
   Seconds of(const Plan& plan, const StagePieces& stages, std::span<const Seconds> turns = {});
+  // The first micro-batch through the stages before this one, and the last one back; nothing where
+  // passes need not come in the order of the stages.
+  std::optional<Seconds> before(const Plan& plan, const StagePieces& stages, std::size_t stage);
   // What it is made of where no turn is known: these add up to it, but for the tolerance of a
   // steady step.
   std::vector<FloorTerm> terms(const Plan& plan, const StagePieces& stages);

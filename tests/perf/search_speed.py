@@ -2,7 +2,8 @@
 
   tests/perf/search_speed.py [--report] [--program PROGRAM] [--bounds PROGRAM] [--first N]
 
-Wall-clock seconds of whole processes, one at a time, on a warm build and two cores. --bounds is
+Wall-clock seconds and CPU seconds (user and system, all threads) of whole processes, one at a time,
+on a warm build and two cores. --bounds is
 perf_bound_speed (cmake --build build/tests --target perf), --first N asks only the first N
 questions of the catalogue. Calculon and llm-analysis are asked, too, where they are installed
 (tests/support/other_planners.py). --report also writes reports/search_speed.json.
@@ -12,10 +13,12 @@ import argparse
 import json
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from typing import NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from other_planners import ask_calculon, ask_llm_analysis  # noqa: E402
@@ -74,18 +77,29 @@ def verdict(met):
     return "met" if met else "MISSED"
 
 
+class Seconds(NamedTuple):
+    wall: float
+    cpu: float
+
+
+def cpu_of_children():
+    """User and system seconds of all processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def ask(program, model, cluster, *options):
-    """Seconds, and the answer as JSON; nothing where there is none."""
+    """Wall-clock and CPU seconds, and the answer as JSON; nothing where there is none."""
     words = [program, "plan", "--model", model, "--cluster", cluster, "--json", *options]
-    begin = time.perf_counter()
+    begin, cpu_begin = time.perf_counter(), cpu_of_children()
     done = subprocess.run(words, capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - begin
+    seconds = Seconds(time.perf_counter() - begin, cpu_of_children() - cpu_begin)
     return seconds, json.loads(done.stdout) if done.stdout.startswith("{") else None
 
 
 def entry_of(model, cluster, seconds, answer):
     entry = {"command": f"./zplan plan --model {model} --cluster {cluster}",
-             "seconds": round(seconds, 3)}
+             "seconds": round(seconds.wall, 3), "cpu_seconds": round(seconds.cpu, 3)}
     if answer is None:
         return entry
     search = answer["search"]
@@ -119,7 +133,8 @@ def measure_single(program):
         entry = {**entry_of(model, cluster, seconds, answer), "goal_s": goal, "goal_plans": plans}
         entries.append(entry)
         covered = entry.get("space", 0)
-        print(f"{model} on {cluster}: {seconds:.2f} s, goal {goal} s: {verdict(seconds <= goal)};"
+        print(f"{model} on {cluster}: {seconds.wall:.2f} s, {seconds.cpu:.2f} s of CPU time, goal"
+              f" {goal} s: {verdict(seconds.wall <= goal)};"
               f" {covered:,} plans, goal {plans:,}: {verdict(covered >= plans)};"
               f" gap {entry.get('gap', 1):.1%}")
     return entries
@@ -134,13 +149,13 @@ def measure_others(program):
         plan = json.loads(path.read_text(encoding="utf-8"))
     devices, batch = answer["cluster"]["devices"], plan["batch"]["global_batch"]
     space, step = answer["search"]["space"], answer["time"]["step_s"]
-    print(f"zplan: {space:,} plans in {seconds:.2f} s, {space / seconds:,.0f} a second;"
+    print(f"zplan: {space:,} plans in {seconds.wall:.2f} s, {space / seconds.wall:,.0f} a second;"
           f" step {step:.1f} s")
     entries = []
     theirs = ask_calculon(devices, batch)
     if theirs:
         best = theirs["best_step_s"]
-        entries.append({"planner": "calculon", **theirs, "our_seconds": seconds,
+        entries.append({"planner": "calculon", **theirs, "our_seconds": seconds.wall,
                         "our_plans": space, "our_step_s": step})
         print(f"calculon: {theirs['plans']:,} plans, {theirs['plans_per_s']:,.0f} a second of one"
               f" core over {theirs['tried']:,} of them: about {theirs['all_of_them_s'] / 3600:.1f} h"
@@ -176,7 +191,8 @@ def measure_first(program):
 
 def measure_catalogue(program, asked):
     entries = []
-    print(f"{'model':20} {'cluster':14} {'seconds':>8} {'goal':>5} {'space':>11} {'gap':>7}")
+    print(f"{'model':20} {'cluster':14} {'seconds':>8} {'CPU':>8} {'goal':>5} {'space':>11}"
+          f" {'gap':>7}")
     for model, cluster in asked:
         seconds, answer = ask(program, model, cluster)
         entry = entry_of(model, cluster, seconds, answer)
@@ -184,13 +200,16 @@ def measure_catalogue(program, asked):
         entry["goal_s"] = GOAL_SECONDS_BEYOND if large else GOAL_SECONDS
         entries.append(entry)
         words = f"{entry['gap']:7.1%}" if "gap" in entry else "no plan"
-        print(f"{model:20} {cluster:14} {seconds:8.2f} {entry['goal_s']:5.0f}"
+        print(f"{model:20} {cluster:14} {seconds.wall:8.2f} {seconds.cpu:8.2f}"
+              f" {entry['goal_s']:5.0f}"
               f" {entry.get('space', 0):11,} {words}"
-              f"{'' if seconds <= entry['goal_s'] else '  over the goal'}", flush=True)
+              f"{'' if seconds.wall <= entry['goal_s'] else '  over the goal'}", flush=True)
     over = [entry for entry in entries if entry["seconds"] > entry["goal_s"]]
     answered = [entry for entry in entries if "gap" in entry]
     proven = [entry for entry in answered if entry["gap"] <= PROVEN_GAP]
     needed = GOAL_PROVEN * len(answered)
+    print(f"{len(entries)} questions: {sum(entry['cpu_seconds'] for entry in entries):.1f} s of CPU"
+          f" time, {sum(entry['seconds'] for entry in entries):.1f} s by the clock")
     print(f"{len(entries)} questions: {len(over)} over their time, goal 0: {verdict(not over)};"
           f" {len(proven)} of {len(answered)} with a plan proven, goal {needed:.0f}:"
           f" {verdict(len(proven) >= needed)}")

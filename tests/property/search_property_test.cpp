@@ -612,8 +612,12 @@ void check_time_bounds(const Plan& plan, const ModelConfig& model, const Cluster
   const JobBound parts = bound_of_job(plan, unordered, cluster, floors, in_flight_of_stages(plan));
   RC_LOG() << to_json(plan) << "period " << period.value << ", work " << parts.work.seconds.value
            << ", floor " << parts.floor.value << ", turns " << parts.with_turns.value << ", path "
-           << parts.longest_path.value << ", shared " << evaluator.shared_work(plan).value << '\n';
+           << parts.longest_path.value << ", through " << parts.through_stages.value << ", shared "
+           << evaluator.shared_work(plan).value << '\n';
   RC_ASSERT(fit.bound <= period * (1 + kRoundoff));
+  RC_ASSERT(parts.through_stages <= period * (1 + kRoundoff));
+  RC_CLASSIFY(parts.through_stages > std::max(parts.with_turns, parts.longest_path),
+              "the walk through a stage and those before it is the greatest");
   RC_ASSERT(evaluator.shared_work(plan) <= period * (1 + kRoundoff));
   // What holds for all homes, or for one, and all depths is found with the deepest.
   Plan deepest = plan;
