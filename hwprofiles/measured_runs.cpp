@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "hwprofiles/embedded_profiles.h"
@@ -74,9 +75,11 @@ std::string matrix_json(const std::vector<std::vector<double>>& rows) {
 
 }  // namespace
 
-const MeasuredStack* MeasuredRuns::stack(std::string_view name) const {
-  const auto at = std::ranges::find(stacks, name, &MeasuredStack::name);
-  return at == stacks.end() ? nullptr : &*at;
+std::vector<MeasuredStack> MeasuredRuns::of_stack(std::string_view name) const {
+  std::vector<MeasuredStack> found;
+  std::ranges::copy_if(stacks, std::back_inserter(found),
+                       [&](const MeasuredStack& stack) { return stack.name == name; });
+  return found;
 }
 
 const BestRun* MeasuredRuns::best_of(std::string_view device, std::string_view format) const {
@@ -97,9 +100,13 @@ MeasuredRuns parse_measured_runs(std::string text, std::string file_name) {
 }
 
 MeasuredRuns load_measured_runs() {
-  const auto files = embedded_measured();
-  ZPLAN_ASSERT(files.size() == 1);
-  return parse_measured_runs(std::string(files[0].text), std::string(files[0].name));
+  MeasuredRuns all;
+  for (const EmbeddedFile& file : embedded_measured()) {
+    MeasuredRuns runs = parse_measured_runs(std::string(file.text), std::string(file.name));
+    std::ranges::move(runs.stacks, std::back_inserter(all.stacks));
+    std::ranges::move(runs.best, std::back_inserter(all.best));
+  }
+  return all;
 }
 
 std::string to_json(const MeasuredRuns& runs) {

@@ -1,7 +1,8 @@
-// Where predictions stand on published runs: which stacks, devices, formats and features they
-// cover, how far predictions are from them, and the best that was reached on each device. File
-// format "zplan.measured/1"; hwprofiles/measured/runs.json is written by the fit (tests/fit) and
-// compiled into the library.
+// Where predictions stand on measured runs: which stacks, devices, formats and features they cover,
+// how far predictions are from them, and the best that was reached on each device. File format
+// "zplan.measured/1"; hwprofiles/measured/runs.json, of published runs, is written by the fit
+// (tests/fit), own.json, of zplan's own, from their reports (tests/golden/own_measured.py). Both
+// are compiled into the library.
 #pragma once
 
 #include <string>
@@ -10,6 +11,8 @@
 
 namespace zplan {
 
+// Runs of a stack that are looked at together: of a published one all, of our own those of each
+// kind of device.
 struct MeasuredStack {
   std::string name;
   int runs = 0;
@@ -30,7 +33,7 @@ struct MeasuredRuns {
   std::vector<MeasuredStack> stacks;
   std::vector<BestRun> best;
 
-  const MeasuredStack* stack(std::string_view name) const;  // nullptr: no run of it
+  std::vector<MeasuredStack> of_stack(std::string_view name) const;  // none: no run of it
   const BestRun* best_of(std::string_view device, std::string_view format) const;
 };
 

@@ -61,12 +61,11 @@ void learn(Evidence& evidence, const Knowledge& learnt, const StackRates& rates,
   for (std::size_t k = 0; k < n; ++k)
     covariance.emplace_back(learnt.covariance[k].begin(),
                             learnt.covariance[k].begin() + static_cast<std::ptrdiff_t>(n));
-  if (!evidence.runs) {
-    evidence.runs.emplace();
-    evidence.runs->name = evidence.stack.name;
-    evidence.runs->run_sd = learnt.run_sd;
+  MeasuredStack runs = runs_for(evidence, kind.device).value_or(MeasuredStack{});
+  if (evidence.runs.empty()) {
+    runs.name = evidence.stack.name;
+    runs.run_sd = learnt.run_sd;
   }
-  MeasuredStack& runs = *evidence.runs;
   ++runs.runs;
   runs.most_devices = std::max(runs.most_devices, kind.devices);
   const auto add = [](std::vector<std::string>& words, const std::string& word) {
@@ -75,6 +74,7 @@ void learn(Evidence& evidence, const Knowledge& learnt, const StackRates& rates,
   add(runs.devices, kind.device);
   add(runs.formats, kind.format);
   for (const std::string& feature : kind.features) add(runs.features, feature);
+  evidence.runs = {std::move(runs)};
 }
 
 }  // namespace zplan

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <span>
 #include <string_view>
 
 #include "planner/core/quantity.h"
@@ -112,7 +113,7 @@ void add_rates(const Evidence& evidence, Knowledge& knowledge) {
       knowledge.covariance[k][k] = sd * sd;
     }
   }
-  if (evidence.runs) correlate(*evidence.runs, knowledge);
+  if (!evidence.runs.empty()) correlate(evidence.runs.front(), knowledge);
 }
 
 void add_hardware(const HwProfile& node, Knowledge& knowledge) {
@@ -124,7 +125,8 @@ void add_hardware(const HwProfile& node, Knowledge& knowledge) {
 }
 
 // The overall factor, less known for everything that no run speaks for.
-void add_overall(const Evidence& evidence, const Kind& kind, Knowledge& knowledge) {
+void add_overall(const Evidence& evidence, const std::optional<MeasuredStack>& measured,
+                 const Kind& kind, Knowledge& knowledge) {
   const std::string& stack = evidence.stack.name;
   const std::size_t k = constant_of(&StackRates::overall);
   double& variance = knowledge.covariance[k][k];
@@ -133,11 +135,11 @@ void add_overall(const Evidence& evidence, const Kind& kind, Knowledge& knowledg
     knowledge.unknown.push_back(std::move(what));
   };
   knowledge.run_sd = kLeastRun;
-  if (!evidence.runs) {
+  if (!measured) {
     widen(kUnknownOffset, fmt::format("no run of stack {} was ever measured", stack));
     return;
   }
-  const MeasuredStack& runs = *evidence.runs;
+  const MeasuredStack& runs = *measured;
   knowledge.run_sd = std::max(runs.run_sd, kLeastRun);
   if (!evidence.covariance) variance += kKnownOffset * kKnownOffset;
   if (!has(runs.devices, kind.device))
@@ -149,24 +151,40 @@ void add_overall(const Evidence& evidence, const Kind& kind, Knowledge& knowledg
       widen(kUnknownFeature, fmt::format("no run of stack {} with {}", stack, feature));
   if (kind.devices > 2 * runs.most_devices)
     widen(kUnknownScale * std::log2(static_cast<double>(kind.devices) / runs.most_devices),
-          fmt::format("no run of stack {} on more than {} devices", stack, runs.most_devices));
+          fmt::format("no run of stack {} on more than {}", stack,
+                      runs.most_devices == 1 ? "one device"
+                                             : fmt::format("{} devices", runs.most_devices)));
 }
 
 }  // namespace
 
 Evidence evidence_of(const StackProfile& stack, const MeasuredRuns& runs) {
-  Evidence evidence{stack};
-  if (const MeasuredStack* known = runs.stack(stack.name)) evidence.runs = *known;
-  return evidence;
+  return {.stack = stack, .runs = runs.of_stack(stack.name)};
+}
+
+std::optional<MeasuredStack> runs_for(const Evidence& evidence, const std::string& device) {
+  if (evidence.runs.empty()) return std::nullopt;
+  for (const MeasuredStack& runs : evidence.runs)
+    if (has(runs.devices, device)) return runs;
+  MeasuredStack all = evidence.runs.front();
+  for (const MeasuredStack& runs : std::span(evidence.runs).subspan(1)) {
+    all.runs += runs.runs;
+    all.run_sd = std::max(all.run_sd, runs.run_sd);
+    all.most_devices = std::max(all.most_devices, runs.most_devices);
+    all.devices.insert(all.devices.end(), runs.devices.begin(), runs.devices.end());
+    all.formats.insert(all.formats.end(), runs.formats.begin(), runs.formats.end());
+    all.features.insert(all.features.end(), runs.features.begin(), runs.features.end());
+  }
+  return all;
 }
 
 Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Kind& kind) {
   Knowledge knowledge;
   const bool measured = is_ideal(evidence.stack) && is_calibrated(node, HardwareTime::kProducts);
   if (!measured || evidence.covariance) add_rates(evidence, knowledge);
-  const bool known_device = evidence.runs && has(evidence.runs->devices, kind.device);
-  if (!known_device) add_hardware(node, knowledge);
-  add_overall(evidence, kind, knowledge);
+  const std::optional<MeasuredStack> runs = runs_for(evidence, kind.device);
+  if (!runs || !has(runs->devices, kind.device)) add_hardware(node, knowledge);
+  add_overall(evidence, runs, kind, knowledge);
   return knowledge;
 }
 

@@ -41,11 +41,13 @@ struct Knowledge {
 // A stack and what speaks for its rates.
 struct Evidence {
   StackProfile stack;
-  std::optional<MeasuredStack> runs{};  // nothing: none was ever measured
+  std::vector<MeasuredStack> runs{};  // by kind of device; empty: none was ever measured
   // By rate, once runs of the user's own are known (anchor.h); else from the stack's file.
   std::optional<std::vector<std::vector<double>>> covariance{};
 };
 Evidence evidence_of(const StackProfile& stack, const MeasuredRuns& runs);
+// What speaks for a run on this device: the runs that were on it, else all of the stack together.
+std::optional<MeasuredStack> runs_for(const Evidence& evidence, const std::string& device);
 
 // Whether the stack has no figures but facts of the software: ours, as fast as the hardware until
 // it is measured.

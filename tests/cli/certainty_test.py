@@ -31,12 +31,22 @@ class Intervals(CliTest):
         self.assertEqual(rests_on["overall"], 1)
 
     def test_an_unknown_stack_widens_it_and_is_named(self):
-        own = self.step("plan", *SMALL)
-        self.assertEqual(own["unknown"], ["no run of stack own was ever measured"])
+        never = self.step("plan", *SMALL, "--stack", "hf")
+        self.assertEqual(never["unknown"], ["no run of stack hf was ever measured"])
         known = self.step("plan", *SMALL, "--stack", "fsdp2023")
-        width = [time["interval"]["high_s"] / time["step_s"] for time in (own, known)]
+        width = [time["interval"]["high_s"] / time["step_s"] for time in (never, known)]
         self.assertGreater(*width)
-        self.assertIn("no run of stack own was ever measured", self.good("plan", *SMALL))
+        self.assertIn("no run of stack hf was ever measured", self.good("plan", *SMALL, "--stack", "hf"))
+
+    def test_what_was_measured_of_our_own_stack_is_not_called_unknown(self):
+        """reports/plan_runs.md: one rank on an H100, with recomputation and without."""
+        one = (*SMALL, "--dp", "1", "--tp", "1", "--pp", "1", "--zero", "0")
+        for more in ((), ("--recompute", "full")):
+            self.assertEqual(self.step("plan", *one, *more)["unknown"], [])
+        spread = self.step("plan", *SMALL, "--dp", "8", "--tp", "1", "--pp", "1", "--zero", "3")
+        self.assertEqual(spread["unknown"], ["no run of stack own with data parallelism",
+                                             "no run of stack own with ZeRO 3",
+                                             "no run of stack own on more than one device"])
 
     def test_an_unknown_device_is_named(self):
         time = self.step("plan", "--model", "gpt2-124m", "--cluster", "dgx2", "--simulations", "4",

@@ -3,6 +3,8 @@ concludes from given times."""
 
 import importlib.util
 import os
+import subprocess
+import sys
 import types
 
 from cli_support import PROGRAM, ROOT, CliTest, main
@@ -53,6 +55,12 @@ class PlanRuns(CliTest):
         self.assertIn("| one | `b` | 2000.00 ms | 800.00 ms | -60.0 % | 2000.00 ms | +0.0 % |", text)
         self.assertIn("- three, a: left out, no time", text)
         self.assertEqual(text.count("| one |") + text.count("| two |"), len(ROWS))
+
+
+class OwnRuns(CliTest):
+    def test_what_answers_say_of_our_own_runs_is_what_their_reports_have(self):
+        script = os.path.join(ROOT, "tests", "golden", "own_measured.py")
+        subprocess.run([sys.executable, script, "--check"], check=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ Foretold foretell_one(const Problem& fitted, const Solution& solution, const Sam
   const Cluster cluster = cluster_with(sample, fitted.free, solution.values);
   const sim::SimResult result =
       sim::simulate(sample.job, cluster, {.find_reliances = true, .fingerprint = {}});
-  const Evidence evidence{fitted_stack(sample.stack, fitted, solution), runs};
+  Evidence evidence{fitted_stack(sample.stack, fitted, solution)};
+  if (runs) evidence.runs = {*runs};
   return {knowledge_of(evidence, cluster.node, sample.kind),
           {std::log(sample.measured_s / result.period.value), result.reliances}};
 }

@@ -31,8 +31,8 @@ std::string part_source(const SpreadPart& part, const Evidence& evidence, const 
                         const std::vector<std::string>& unknown) {
   if (!part.constant)
     return std::string("what the constants do not explain; ") +
-           (evidence.runs ? "scatter of the stack's runs, no less than 5 % [assumed]"
-                          : "5 % [assumed]: no run of the stack was measured");
+           (evidence.runs.empty() ? "5 % [assumed]: no run of the stack was measured"
+                                  : "scatter of the stack's runs, no less than 5 % [assumed]");
   std::string source =
       fmt::format("{} of the step follows it ({}); it is {}", percent(part.elasticity),
                   meaning(*part.constant), source_of(*part.constant, evidence, node));

@@ -33,7 +33,7 @@ Evidence measured_evidence() {
   evidence.stack.values = {{"gemm", 1.1, 0.1, "fitted", "runs"},
                            {"elementwise", 1.2, 0.2, "fitted", "runs"},
                            {"tensor_exposed", 0.5, 0, "assumed", "a guess"}};
-  evidence.runs = measured_stack();
+  evidence.runs = {measured_stack()};
   return evidence;
 }
 
@@ -104,10 +104,28 @@ TEST(Knowledge, OfOurOwnStackOnGpusIsThatItCanOnlyBeSlower) {
   const Constant gemm = constant_of(&StackRates::gemm);
   EXPECT_EQ(known.slower[gemm], stack_rates()[gemm].spread);
   EXPECT_EQ(known.covariance[gemm][gemm], 0);
-  EXPECT_THAT(known.unknown, ElementsAre(HasSubstr("no run of stack own was ever measured")));
   std::vector<double> reliances(known.mean.size());
   reliances[gemm] = 1;
   EXPECT_GT(spread_of(known, reliances).mean, 0);
+}
+
+TEST(Knowledge, OfAStackThatWasNeverMeasuredSaysSo) {
+  const Evidence hf = evidence_of(load_stack("hf"), load_measured_runs());
+  EXPECT_THAT(knowledge_of(hf, h100(), known_kind()).unknown,
+              ElementsAre("no run of stack hf was ever measured"));
+}
+
+// One GPU and cores were measured, each with features of its own (hwprofiles/measured/own.json).
+TEST(Knowledge, OfOurOwnStackIsThatOfItsRunsOnTheKindOfDevice) {
+  const Evidence own = evidence_of(load_stack("own"), load_measured_runs());
+  const auto unknown = [&](const Kind& kind) { return knowledge_of(own, h100(), kind).unknown; };
+  EXPECT_THAT(unknown({"H100-SXM5-80GB", "bf16", 1, {"recomputation"}}), IsEmpty());
+  EXPECT_THAT(unknown({"AMD EPYC", "fp32", 4, {"a pipeline"}}), IsEmpty());
+  EXPECT_THAT(unknown({"H100-SXM5-80GB", "bf16", 8, {"a pipeline"}}),
+              ElementsAre("no run of stack own with a pipeline",
+                          "no run of stack own on more than one device"));
+  EXPECT_THAT(unknown({"V100-SXM3-32GB", "fp16", 8, {"a pipeline"}}),
+              ElementsAre("no run of stack own on V100-SXM3-32GB", "no run of stack own in fp16"));
 }
 
 TEST(Knowledge, OfOurOwnStackNeedsNoDoubtOfKernelsThatCalibrateMeasured) {

@@ -27,10 +27,10 @@ MeasuredRuns sample() {
 TEST(MeasuredRuns, AreReadAsTheyAreWritten) {
   const MeasuredRuns read = parse_measured_runs(to_json(sample()), "runs.json");
   EXPECT_EQ(to_json(read), to_json(sample()));
-  ASSERT_NE(read.stack("theirs"), nullptr);
-  EXPECT_EQ(read.stack("theirs")->most_devices, 512);
-  EXPECT_EQ(read.stack("theirs")->correlation[0][1], -0.25);
-  EXPECT_EQ(read.stack("ours"), nullptr);
+  ASSERT_EQ(read.of_stack("theirs").size(), 1u);
+  EXPECT_EQ(read.of_stack("theirs")[0].most_devices, 512);
+  EXPECT_EQ(read.of_stack("theirs")[0].correlation[0][1], -0.25);
+  EXPECT_TRUE(read.of_stack("ours").empty());
   ASSERT_NE(read.best_of("A100-SXM4-80GB", "bf16"), nullptr);
   EXPECT_EQ(read.best_of("A100-SXM4-80GB", "bf16")->mfu, 0.513);
   EXPECT_EQ(read.best_of("A100-SXM4-80GB", "fp8"), nullptr);
