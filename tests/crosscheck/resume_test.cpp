@@ -319,7 +319,7 @@ TEST_F(Resume, MomentsIn8BitsAreThoseOfOtherCutsAndTypes) {
 // One plan in four; ZPLAN_COVER_SEED draws others.
 std::vector<Choice> some_choices() {
   constexpr std::size_t kOneIn = 4;
-  const std::vector<Choice>& all = testing_support::choices_to_train();
+  const std::vector<Choice>& all = testing_support::pairwise_choices();
   std::vector<Choice> some;
   for (std::size_t i = 0; i < all.size(); i += kOneIn) some.push_back(all[i]);
   return some;
