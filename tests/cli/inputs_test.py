@@ -18,7 +18,7 @@ class Inputs(CliTest):
 
     def readers(self, path):
         """A call of each command that reads a file, with this one, in the folder of the test."""
-        model = os.path.join(ROOT, "models", "tiny-gpt.json")
+        model = os.path.join(ROOT, "models/catalogue/tiny-gpt.json")
         return (
             ("simulate", path),
             ("run", path),
@@ -118,7 +118,7 @@ class Names(CliTest):
         self.bad(BAD_INPUT, "simulate", turned, says="\\u202egpj.exe\\u2066: ")
         self.bad(BAD_INPUT, "--model", turned, "--cluster", "dgx2", says='"\\u202egpj.exe\\u2066"')
         self.bad(BAD_INPUT, "run", "plan.json", "--data", "\u200fx", says="\\u200fx")
-        model = self.read(os.path.join(ROOT, "models", "tiny-gpt.json"))
+        model = self.read(os.path.join(ROOT, "models/catalogue/tiny-gpt.json"))
         self.write("model.json", model.replace('"tiny-gpt"', '"tiny\u202egpt"'))
         text = self.good("plan", "--model", "./model.json", "--cluster", "workstation")
         self.assertIn("tiny\\u202egpt", text)
