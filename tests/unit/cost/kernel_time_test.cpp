@@ -174,8 +174,8 @@ TEST(KernelTime, MeasuredAttentionBothWaysTakesTheWholeSquare) {
 }
 
 TEST(KernelTime, MeasuredAttentionOfAWindowTakesWhatItSees) {
-  const double seen = 256 * 257 / 2 + (2048 - 256) * 256;
-  EXPECT_NEAR(fused_time(256, false) / fused_time(0, false), seen / (2048 * 2049 / 2), 1e-9);
+  const double seen = 1024 * 1025 / 2 + (2048 - 1024) * 1024;
+  EXPECT_NEAR(fused_time(1024, false) / fused_time(0, false), seen / (2048 * 2049 / 2), 1e-9);
 }
 
 TEST(KernelTime, EveryKernelHasATime) {
