@@ -110,10 +110,11 @@ class Names(CliTest):
                                ("loop/x", "Too many levels of symbolic links")):
                 self.bad(BAD_INPUT, "run", "plan.json", option, name, says=[name, says])
         self.bad(BAD_INPUT, "run", "plan.json", "--save", "file", "--resume",
-                 says="file: expected a folder, got a file")
+                 says="file: Not a directory, expected a folder")
         self.assertEqual(self.read("file"), "something")
 
     def test_characters_that_turn_others_round_are_escaped(self):
+        self.tiny_plan()
         turned = "\u202egpj.exe\u2066"
         self.bad(BAD_INPUT, "simulate", turned, says="\\u202egpj.exe\\u2066: ")
         self.bad(BAD_INPUT, "--model", turned, "--cluster", "dgx2", says='"\\u202egpj.exe\\u2066"')
