@@ -123,7 +123,10 @@ void check_writable(const std::string& path) {
   std::error_code error;
   if (path == "-") fail(path, "standard output has the answer; give a file");
   if (fs::is_directory(path, error)) fail(path, "it is a directory");
-  if (is_special(path)) return;
+  if (is_special(path)) {
+    if (!fs::exists(path, error)) fail(path, "no such device");
+    return;
+  }
   const fs::path target = final_target(path);
   const fs::path folder = target.parent_path();
   if (!fs::is_directory(folder, error)) {

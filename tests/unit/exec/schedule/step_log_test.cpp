@@ -82,8 +82,9 @@ class SkippedUpdates : public ::testing::Test {
  protected:
   void end(double loss_scale, bool skipped = true) {
     StepResult& result = services_.report_of(step_);
-    result = {.loss = NAN, .gradient_norm = NAN, .skipped = skipped, .loss_scale = loss_scale};
-    if (!skipped) result.loss = result.gradient_norm = 1;
+    result.loss = result.gradient_norm = skipped ? NAN : 1;
+    result.skipped = skipped;
+    result.loss_scale = loss_scale;
     log_.lane_done(step_++, TimePoint());
   }
   std::string error_of_next(double loss_scale) {
