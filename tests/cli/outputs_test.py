@@ -144,7 +144,7 @@ class Answers(Outputs):
             self.assertEqual((result.returncode, result.stdout), (OK, expected.stdout), stderr)
 
     def test_sweeps_and_needs_do_not_either(self):
-        sweep = ("sweep", "--model", "tiny-gpt", "--cluster", "workstation", "--global-batch", "8,16")
+        sweep = ("sweep", "--model", "tiny-gpt", "--cluster", "workstation", "--over", "batch=8..16")
         need = ("need", "--model", "gpt2", "--cluster", "dgx-h100", "--tokens", "1B")
         for question in (sweep, need):
             expected = self.zplan(*question)

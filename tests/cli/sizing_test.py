@@ -92,7 +92,7 @@ class Sizing(CliTest):
         for share in ("effective", "checkpoint", "rework", "restart"):
             self.assertTrue(0 <= answer[share + "_share"] <= 1, share)
         text = self.good(*question)
-        self.assertRegex(text, r"\A1B tokens never end: .* of steps, but a failure every \d")
+        self.assertRegex(text, r"\A1.00B tokens never end: .* of steps, but a failure every \d")
         self.assertNotRegex(text, r"\b(inf|nan)\b")
         self.assertNotIn("Money", text)
         result = self.zplan("need", "--model", "gpt2", "--cluster", "dgx-h100", "--tokens", "1B",

@@ -201,13 +201,14 @@ class Checked(WeightsTest):
             self.assertEqual(set(rows), {"losses", "first gradients", "parameters"}, pins)
 
     def test_parameters_are_held_against_the_way_from_the_weights(self):
-        # From drawn values it would be ten times as far, and rounding so much less of it.
-        self.plan(*self.PLANS[0])
+        # From drawn values it would be ten times as far, and rounding so much less of it. Sums that
+        # tensor parallel ranks share would round by how large the values are, which differs too.
+        self.plan(*self.PLANS[2])
         drawn, begun = (
             self.checked(*options, dtype="f32", steps=3)["parameters"]
             for options in ((), ("--weights", "mine"))
         )
-        self.assertGreater(5 * begun, drawn)
+        self.assertGreater(2 * begun, drawn)
         self.assertGreater(drawn, 0)
 
 

@@ -53,8 +53,22 @@ Value exceeds(const std::optional<BestRun>& best) {
                       best->format, percent(best->mfu), best->run)};
 }
 
+// What no run of the stack speaks for, in one sentence: "no run of stack own on V100-SXM3-32GB, in
+// fp16". Every reason begins with the same four words and the stack's name
+// (certainty/knowledge.cpp).
+std::vector<std::string> in_one(const std::vector<std::string>& reasons) {
+  constexpr std::string_view kBegin = "no run of stack ";
+  std::vector<std::string> out;
+  for (const std::string& reason : reasons)
+    if (!out.empty() && reason.starts_with(kBegin))
+      out.back() += "," + reason.substr(reason.find(' ', kBegin.size()));
+    else
+      out.push_back(reason);
+  return out;
+}
+
 std::string certainty_words(const Sheet& time, const Certainty& certainty) {
-  std::vector<std::string> parts = certainty.unknown;
+  std::vector<std::string> parts = in_one(certainty.unknown);
   if (certainty.exceeded) parts.push_back(time["exceeds"].words);
   if (parts.empty()) return "measured runs of the same stack, device, format and features";
   return joined(parts, "; ");
