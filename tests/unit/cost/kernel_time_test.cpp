@@ -113,13 +113,20 @@ TEST(KernelTime, TheStackMultipliesTimesOfProductsAndAttention) {
                    1.5 * tile_time({4096, 4096, 4096}, "fp32", device).value);
 }
 
+constexpr AttentionWork kCausal{.batch = 8,
+                                .heads = 16,
+                                .sequence = 2048,
+                                .head_size = 128,
+                                .pairs = 2048 * 2049 / 2,
+                                .widest = 128};
+
 // Of s (s + 1) / 2 pairs of a query and a key each head multiplies twice, 2 flop per element.
 TEST(KernelTime, MeasuredAttentionTakesItsTwoProductsAtTheMeasuredShareOfThePeak) {
   const DeviceProfile a100 = load_cluster("dgx-a100").node.device;
   constexpr double kPairs = 2048.0 * 2049 / 2, kFlop = 2 * 2 * 8.0 * 16 * 128 * kPairs;
   const double share = a100.tables->attention_rate({8, 16, 2048, 128}, a100);
   ASSERT_GT(share, 0);
-  const Demand demand{.kind = WorkKind::kAttention, .attention = {8, 16, 2048, 128}};
+  const Demand demand{.kind = WorkKind::kAttention, .attention = kCausal};
   for (const std::string_view format : {"bf16", "fp16"}) {
     const Seconds time = kernel_time(KernelId::kAttentionForward, demand, format, a100, {}).time;
     EXPECT_DOUBLE_EQ((time - a100.gemm_overhead).value, kFlop / (a100.peak(format).value * share))
@@ -130,7 +137,7 @@ TEST(KernelTime, MeasuredAttentionTakesItsTwoProductsAtTheMeasuredShareOfThePeak
 TEST(KernelTime, OlderAttentionIsThatOfDevicesThatHaveANewerOne) {
   const auto ratio = [](const char* cluster) {
     const DeviceProfile device = load_cluster(cluster).node.device;
-    const Demand demand{.kind = WorkKind::kAttention, .attention = {8, 16, 2048, 128}};
+    const Demand demand{.kind = WorkKind::kAttention, .attention = kCausal};
     const auto time = [&](const StackRates& stack) {
       return (kernel_time(KernelId::kAttentionForward, demand, "bf16", device, stack).time -
               device.gemm_overhead)

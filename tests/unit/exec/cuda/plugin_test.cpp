@@ -49,8 +49,8 @@ std::string failure() {
 TEST(CudaPluginTest, SaysThatThereIsNone) {
   const NamedPlugin plugin("/nonexistent/libzplan_cuda.so");
   EXPECT_EQ(failure(),
-            "there is no CUDA plug-in /nonexistent/libzplan_cuda.so: this zplan was built without "
-            "CUDA");
+            "there is no CUDA plug-in /nonexistent/libzplan_cuda.so: build the target "
+            "zplan_cuda_plugin where a CUDA toolkit is installed");
 }
 
 TEST(CudaPluginTest, SaysWhyItCannotBeLoaded) {
