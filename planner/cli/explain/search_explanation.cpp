@@ -60,9 +60,10 @@ std::vector<Term> job_bound_terms(const Plan& plan, Seconds bound, const ModelCo
     return {seconds_term("longest path from an operation to the same one of the next step",
                          own.longest_path, "planner/cost/step_cycle.h")};
   if (same(bound, own.through_stages))
-    return {seconds_term("first micro-batch through the stages before one, longest path through "
-                         "that one, last micro-batch back, and to the next step",
-                         own.through_stages, "planner/search/job_bound.h")};
+    return {
+        seconds_term("first micro-batch through the stages before one, longest path through "
+                     "that one, last micro-batch back, and to the next step",
+                     own.through_stages, "planner/search/job_bound.h")};
   if (same(bound, own.with_turns))
     return floor_terms(plan, stages, bound, floors,
                        "at least, from the last kernel of a step to the first of the next");

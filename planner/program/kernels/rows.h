@@ -5,8 +5,8 @@
 // which undefines it. README.md beside it says what else a kernel needs.
 //   .operands    in order, as kernel_signature.h writes them. A letter of a shape stands for a size
 //                of one rank's operands and is the same size throughout its row only. Most often b
-//                is the sequences and s the tokens of each, T all tokens, h the hidden size, k and n
-//                the columns that a product takes and gives, a the query heads and g those groups
+//                is the sequences and s the tokens of each, T all tokens, h the hidden size, k and
+//                n the columns that a product takes and gives, a the query heads and g those groups
 //                of them that share a key, w what a group has side by side (queries, key, value),
 //                d the size of a head and v of its value, f the width of the MLP, e the experts,
 //                Vp the padded vocabulary
