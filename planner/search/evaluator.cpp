@@ -61,6 +61,8 @@ class PlanEvaluator {
   }
 
   Seconds bound_of_depths(const Plan& deepest) {
+    const Seconds moved = traffic(deepest);
+    if (moved >= floors_.of(deepest, in_flight(deepest)) * kFarAbove) return moved;
     Job job = lowered(deepest);
     return bound(deepest, job).bound_of_depths(deepest);
   }
@@ -70,7 +72,7 @@ class PlanEvaluator {
     if (!on_gpu) return {};
     const StagePieces& stages = in_flight(*on_gpu);
     // Many plans share their traffic, which often is all that is needed of them.
-    const Seconds states = traffic(*on_gpu);
+    const Seconds states = exchanged(*on_gpu);
     if (states >= floors_.of(*on_gpu, stages) * kFarAbove) return states;
     Job job = lowered(*on_gpu);
     const Seconds shared = zplan::shared_work(*on_gpu, job, cluster_, floors_, stages, &wires_);
@@ -137,23 +139,35 @@ class PlanEvaluator {
     return found;
   }
 
-  // Remembered: that of all plans with the same parameters, gradients and groups.
-  Seconds traffic(const Plan& on_gpu) {
-    const Plan bare = with_bare_traffic(on_gpu);
+  // Of parameters and gradients, between ranks and between tiers.
+  Seconds traffic(const Plan& plan) {
+    const std::optional<Plan> on_gpu = all_on_gpu(plan, model_);
+    Seconds most = on_gpu ? exchanged(*on_gpu) : Seconds{};
+    for (const Plan& bare : with_bare_copies(plan))
+      most = std::max(most, remembered(copied_, bare, copies_work));
+    return most;
+  }
+  Seconds exchanged(const Plan& on_gpu) {
+    return remembered(exchanged_, with_bare_traffic(on_gpu), traffic_work);
+  }
+
+  using Works = std::map<std::string, Seconds>;  // by the plan that stands for the others
+  using WorkOf = Seconds (*)(const Job&, const Cluster&, SharedWires*);
+  Seconds remembered(Works& works, const Plan& bare, WorkOf work_of) {
     const std::string key = to_json(bare);
     {
       const std::lock_guard lock(mutex_);
-      if (const auto at = traffic_.find(key); at != traffic_.end()) return at->second;
+      if (const auto at = works.find(key); at != works.end()) return at->second;
     }
     Seconds found{};
     std::int64_t spent = 0;
     if (!illegal(bare, shape_of(model_))) {
       const Job job = lower_unordered(bare, model_);
-      found = traffic_work(job, cluster_, &wires_);
+      found = work_of(job, cluster_, &wires_);
       spent = (kLowering + kPricing) * nodes_of(job);
     }
     const std::lock_guard lock(mutex_);
-    const auto [at, is_new] = traffic_.emplace(key, found);
+    const auto [at, is_new] = works.emplace(key, found);
     if (is_new) operations_ += spent;  // once, whichever threads come to it together
     return at->second;
   }
@@ -207,7 +221,7 @@ class PlanEvaluator {
            std::vector<NodeFill>>
       fills_;
   std::map<std::tuple<Schedule, std::int32_t, std::int32_t, std::int64_t>, StagePieces> in_flight_;
-  std::map<std::string, Seconds> traffic_;  // by the plan that stands for the others
+  Works exchanged_, copied_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
@@ -17,10 +18,16 @@ namespace zplan {
 
 // The plan that stands for all those that send the same parameters and gradients: it recomputes
 // nothing and cuts no sequences.
-Plan with_bare_traffic(Plan all_on_gpu);
+Plan with_bare_traffic(Plan plan);
+// The same with its parameters or its gradients alone off the GPU, one plan for each of the two
+// that the plan keeps there; the optimizer states are in the same tier.
+std::vector<Plan> with_bare_copies(const Plan& plan);
 // What gathers and reductions of parameters and gradients alone have to do: of all the plans that
 // the Job's plan stands for. [derived] recomputation may gather again, and asks for nothing less.
 Seconds traffic_work(const Job& job, const Cluster& cluster, SharedWires* wires = nullptr);
+// What forward and backward copy between tiers and do on the CPU. [derived] whatever else is off
+// the GPU takes nothing from that, nor does it matter to these where the optimizer states are.
+Seconds copies_work(const Job& job, const Cluster& cluster, SharedWires* wires = nullptr);
 
 // The plan with all states on the GPU; nothing: that is not legal.
 std::optional<Plan> all_on_gpu(Plan plan, const ModelConfig& model);

@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
+#include "planner/search/job_bound.h"
 #include "planner/search/knobs.h"
 #include "planner/search/outside_space.h"
 #include "planner/search/search.h"
@@ -326,6 +328,36 @@ TEST(Variants, ADeeperPrefetchHasNoGreaterBound) {
       }
     }
   EXPECT_GT(compared, 50);
+}
+
+// Whatever recomputes, and wherever optimizer states are: no Job is lowered for the others.
+TEST(Variants, WhatGradientsAreCopiedBetweenTiersIsFoundOnce) {
+  const ModelConfig model = load_model("10B");
+  const Cluster cluster = load_cluster("dgx2");
+  const Evaluator evaluator = make_evaluator(model, cluster);
+  const Pins pins = pinned({{"/batch/micro_batch", "1"},
+                            {"/parallel/tp", "8"},
+                            {"/parallel/pp", "1"},
+                            {"/zero_stage", "2"},
+                            {"/placement/params", "gpu"},
+                            {"/placement/grads", "cpu"},
+                            {"/placement/activations", "gpu"}});
+  std::optional<Seconds> first;
+  std::int64_t spent = 0;
+  std::set<std::pair<Tier, Recompute>> compared;
+  for (const Plan& plan : enumerate(model, cluster, pins)) {
+    if (!plan.gather.by_layer()) continue;
+    const Seconds bound = evaluator.bound_of_depths(plan);
+    EXPECT_GT(bound, evaluator.estimate(plan).bound * kFarAbove) << to_json(plan);
+    if (!first) spent = evaluator.operations();
+    EXPECT_EQ(bound, first.value_or(bound));
+    EXPECT_EQ(evaluator.operations(), spent) << to_json(plan);
+    EXPECT_LE(bound, evaluator.bound(plan)) << to_json(plan);
+    spent = evaluator.operations();
+    first = bound;
+    compared.emplace(plan.placement.optimizer, plan.recompute.front().mode);
+  }
+  EXPECT_GE(compared.size(), 4U);
 }
 
 }  // namespace
