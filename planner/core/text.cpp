@@ -25,7 +25,7 @@ bool is_unseen(std::uint32_t point) {
       kUnseen, [&](const CodePoints& of) { return of.first <= point && point <= of.last; });
 }
 
-// Of a sequence that utf8_length() takes for valid.
+// Returns the code point of a sequence that utf8_length() takes for valid.
 std::uint32_t code_point(std::string_view sequence) {
   constexpr std::uint32_t kFirstBits[] = {0x7f, 0x1f, 0x0f, 0x07};
   std::uint32_t point = static_cast<unsigned char>(sequence[0]) & kFirstBits[sequence.size() - 1];
@@ -34,7 +34,7 @@ std::uint32_t code_point(std::string_view sequence) {
   return point;
 }
 
-// One character of a message, or one byte that is no part of a character.
+// Appends one character of a message, or one byte that is no part of a character.
 void append_visible(std::string& out, std::string_view text, std::size_t length) {
   const auto byte = static_cast<unsigned char>(text[0]);
   if (length == 0) {

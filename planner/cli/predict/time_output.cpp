@@ -53,8 +53,8 @@ Value exceeds(const std::optional<BestRun>& best) {
                       best->format, percent(best->mfu), best->run)};
 }
 
-// What no run of the stack speaks for, in one sentence: "no run of stack own on V100-SXM3-32GB, in
-// fp16". Every reason begins with the same four words and the stack's name
+// Joins what no run of the stack speaks for into one sentence: "no run of stack own on
+// V100-SXM3-32GB, in fp16". Every reason begins with the same four words and the stack's name
 // (certainty/knowledge.cpp).
 std::vector<std::string> in_one(const std::vector<std::string>& reasons) {
   constexpr std::string_view kBegin = "no run of stack ";

@@ -358,8 +358,8 @@ std::string kept_text(const RunReport& report) {
   return fmt::format("kept in {}, --resume goes on", exec::path_in(report.saves->folder, name));
 }
 
-// Whether each step skipped its update, and a lower loss scale does not help. Without numbers in
-// its loss a training has none in its parameters, or none that fit its data.
+// Returns true if each step skipped its update and a lower loss scale does not help. A training
+// whose loss is no number has none in its parameters either, or none that fit its data.
 bool updates_nothing(const RunReport& report) {
   const auto& steps = report.steps;
   if (steps.empty() || !std::ranges::all_of(steps, &exec::StepResult::skipped)) return false;

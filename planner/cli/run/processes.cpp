@@ -19,8 +19,9 @@ std::optional<exec::LaunchEnvironment> environment() {
   return exec::launch_environment(exec::process_environment());
 }
 
-// Of a process that is not lost. An operation whose partner does not come within the deadline asks
-// once more who is lost before it names the partner, which may itself wait for another process.
+// Returns how long a process that is not lost may say nothing. An operation whose partner does not
+// come within the deadline asks once more who is lost before it names the partner, which may itself
+// wait for another process.
 Seconds longest_silence(Seconds deadline) {
   constexpr double kMostSilence = 30;  // [assumed] of a process that beats once a second
   return {std::min(deadline.value, kMostSilence)};
