@@ -54,6 +54,12 @@ class Intervals(CliTest):
                          "--stack", "nemo2024")  # fmt: skip
         self.assertIn("no run of stack nemo2024 on V100-SXM3-32GB", time["unknown"])
 
+    def test_people_read_in_one_sentence_what_no_run_speaks_for(self):
+        question = ("plan", "--model", "gpt2-1.5b", "--cluster", "dgx2", "--simulations", "1")
+        text = " ".join(self.good(*question).split())
+        self.assertIn("Certainty no run of stack own on V100-SXM3-32GB, in fp16", text)
+        self.assertEqual(text.count("no run of stack"), 1)
+
     def test_more_than_was_ever_measured_is_said(self):
         question = ("plan", "--model", "gpt2-1.5b", "--cluster", "dgx2", "--simulations", "1")
         best = self.step(*question)["exceeds"]
