@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hwprofiles/embedded_profiles.h"
+#include "hwprofiles/kernel_tables.h"
 #include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"

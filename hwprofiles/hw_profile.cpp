@@ -9,6 +9,7 @@
 #include "hwprofiles/cluster_file.h"
 #include "hwprofiles/cluster_name.h"
 #include "hwprofiles/embedded_profiles.h"
+#include "hwprofiles/kernel_tables.h"
 #include "hwprofiles/measured_curves.h"
 #include "hwprofiles/node_file.h"
 #include "hwprofiles/quantities.h"
@@ -222,6 +223,10 @@ Cluster load_plain_cluster(std::string_view name_or_path) {
 }
 
 }  // namespace
+
+bool DeviceProfile::supports(std::string_view dtype) const {
+  return peaks.find(dtype) != peaks.end();
+}
 
 FlopsPerSecond DeviceProfile::peak(std::string_view dtype) const {
   const auto found = peaks.find(dtype);

@@ -25,13 +25,14 @@
 
 #include "hwprofiles/collective_profile.h"
 #include "hwprofiles/core_profile.h"
-#include "hwprofiles/kernel_tables.h"
 #include "hwprofiles/network.h"
 #include "hwprofiles/stack.h"
 #include "hwprofiles/topology.h"
 #include "planner/core/units.h"
 
 namespace zplan {
+
+class KernelTables;
 
 // Formats a device can have a peak for.
 inline constexpr std::string_view kDTypeNames[] = {"fp64", "fp32", "fp16", "bf16", "fp8"};
@@ -62,7 +63,7 @@ struct DeviceProfile {
 
   // Throws Error naming the device when it has no such format (bf16 on V100).
   FlopsPerSecond peak(std::string_view dtype) const;
-  bool supports(std::string_view dtype) const { return peaks.find(dtype) != peaks.end(); }
+  bool supports(std::string_view dtype) const;
   Bytes reserve() const { return reserve_context + reserve_communicators + reserve_workspace; }
 };
 

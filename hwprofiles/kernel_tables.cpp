@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "hwprofiles/csv_table.h"
 #include "hwprofiles/hw_profile.h"
@@ -42,6 +43,10 @@ std::array<double, 3> place_of(const AttentionSize& s) {
 }
 
 }  // namespace
+
+KernelTables::KernelTables(std::string name) : name_(std::move(name)) {}
+
+KernelTables::~KernelTables() = default;
 
 Seconds tile_time(const ProductSize& size, std::string_view format, const DeviceProfile& device) {
   const double rate = device.peak(format).value * device.gemm_efficiency;

@@ -45,7 +45,8 @@ Seconds tile_time(const ProductSize& size, std::string_view format, const Device
 class KernelTables {
  public:
   // `name`: "a100_sxm", the end of the names of its files. Tables that are not there are empty.
-  explicit KernelTables(std::string name) : name_(std::move(name)) {}
+  explicit KernelTables(std::string name);
+  ~KernelTables();
 
   const std::string& name() const { return name_; }
   // Of the fused attention in the table: FlashAttention-3 on Hopper [Shah24], newer ones on

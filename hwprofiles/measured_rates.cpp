@@ -4,6 +4,8 @@
 #include <memory>
 #include <string_view>
 
+#include "hwprofiles/kernel_tables.h"
+
 namespace zplan {
 namespace {
 

@@ -25,7 +25,7 @@ struct Field {
   std::int64_t max;
 };
 constexpr Field kFields[] = {
-    {"layers", &ModelConfig::layers, 10'000},
+    {"layers", &ModelConfig::layers, kMostLayers},
     {"hidden", &ModelConfig::hidden, 1 << 20},
     {"heads", &ModelConfig::heads, 1 << 16},
     {"ffn", &ModelConfig::ffn, 1 << 23},
@@ -43,7 +43,7 @@ constexpr std::string_view kFfnSource = "not in the file: 4 times hidden, as GPT
 constexpr std::string_view kTiedSource = "not in the file: as {} [{}]";
 constexpr std::string_view kModelSource = "stated in the file";
 constexpr Field kKvHeads{"kv_heads", &ModelConfig::kv_heads, 1 << 16};
-constexpr Field kEncoderLayers{"encoder_layers", &ModelConfig::encoder_layers, 10'000};
+constexpr Field kEncoderLayers{"encoder_layers", &ModelConfig::encoder_layers, kMostLayers};
 constexpr Field kHeadSize{"head_size", &ModelConfig::own_head_size, 1 << 16};
 constexpr std::int64_t kMaxAttentionWidth = 1 << 20;
 // Of latent attention; those with the key-value rank a file has all or none of.
@@ -70,7 +70,7 @@ struct ExpertField {
 };
 constexpr ExpertField kExpertCount{"experts", &ExpertShape::count, 1 << 12};
 constexpr ExpertField kPerToken{"experts_per_token", &ExpertShape::per_token, 1 << 8};
-constexpr ExpertField kDenseLayers{"dense_layers", &ExpertShape::dense_layers, 10'000};
+constexpr ExpertField kDenseLayers{"dense_layers", &ExpertShape::dense_layers, kMostLayers};
 constexpr ExpertField kExpertEvery{"expert_every", &ExpertShape::every, 64};
 constexpr ExpertField kExpertFfn{"expert_ffn", &ExpertShape::ffn, 1 << 23};
 constexpr ExpertField kSharedFfn{"shared_expert_ffn", &ExpertShape::shared_ffn, 1 << 23};

@@ -22,6 +22,8 @@
 
 namespace zplan {
 
+inline constexpr std::int64_t kMostLayers = 10'000;  // of a model that is read
+
 enum class Architecture : std::uint8_t { kGpt, kLlama };
 // ALiBi lowers scores by distance [Press22].
 enum class Position : std::uint8_t { kNone, kLearned, kRope, kAlibi };

@@ -16,6 +16,9 @@
 
 namespace zplan {
 
+JsonNode::JsonNode(std::shared_ptr<const JsonDocument> document, const JsonValue* value)
+    : document_(std::move(document)), value_(value) {}
+
 bool JsonNode::is_null() const { return value_->kind == JsonKind::kNull; }
 bool JsonNode::is_boolean() const { return value_->kind == JsonKind::kBoolean; }
 bool JsonNode::is_number() const { return value_->kind == JsonKind::kNumber; }

@@ -41,8 +41,7 @@ class JsonObject;
 
 class JsonNode {
  public:
-  JsonNode(std::shared_ptr<const JsonDocument> document, const JsonValue* value)
-      : document_(std::move(document)), value_(value) {}
+  JsonNode(std::shared_ptr<const JsonDocument> document, const JsonValue* value);
 
   bool is_null() const;
   bool is_boolean() const;

@@ -84,7 +84,10 @@ class CostModel {
     return cores_ ? kUnlimited : cluster_.node.device.launch_queue_depth;
   }
   // Costs of the nodes of one class (= stage), by node index.
-  std::span<const OpCost> costs(int stage) const { return costs_[static_cast<std::size_t>(stage)]; }
+  std::span<const OpCost> costs(int stage) const {
+    const std::vector<OpCost>& costs = costs_[static_cast<std::size_t>(stage)];
+    return {costs.data(), costs.size()};
+  }
   // What the time and the launch of a node rest on, in place of what their formulas say.
   void set_rests(int stage, std::size_t node, const Reliances& time, const Reliances& launch) {
     OpCost& cost = costs_[static_cast<std::size_t>(stage)][node];

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "hwprofiles/kernel_tables.h"
 #include "planner/core/error.h"
 #include "planner/cost/vector_attention.h"
 #include "planner/program/kernels/fp8_products.h"

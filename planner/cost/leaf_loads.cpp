@@ -15,6 +15,9 @@ BytesPerSecond uplink_capacity(const Cluster& cluster) {
   return wires.nic.effective() * (ports * network.nodes_per_leaf / network.oversubscription);
 }
 
+LeafLoads::LeafLoads(const Cluster& cluster, const Seating& seating, const Topology& topology)
+    : cluster_(cluster), seating_(seating), topology_(topology) {}
+
 std::map<int, double> LeafLoads::shares(std::span<const int> ranks) const {
   std::map<int, double> shares;
   const int rails = rails_of(cluster_);

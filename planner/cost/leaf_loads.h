@@ -27,8 +27,7 @@ class LeafLoads {
     double weight = 0;
   };
 
-  LeafLoads(const Cluster& cluster, const Seating& seating, const Topology& topology)
-      : cluster_(cluster), seating_(seating), topology_(topology) {}
+  LeafLoads(const Cluster& cluster, const Seating& seating, const Topology& topology);
 
   // `bytes` from these ranks to those. Nothing where the network has no leaves.
   void cross(std::span<const int> from, std::span<const int> to, double bytes = 1);

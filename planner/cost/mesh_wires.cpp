@@ -22,6 +22,11 @@ std::vector<WireShare> busiest(const WireLoads& loads, const LeafLoads& leaves) 
 
 }  // namespace
 
+MeshWires::MeshWires(const Mesh& mesh, const Cluster& cluster, std::shared_ptr<NodeWires> node)
+    : cluster_(cluster), node_(std::move(node)), seats_(mesh, cluster) {}
+
+MeshWires::~MeshWires() = default;
+
 const std::vector<WireShare>& MeshWires::shares(const Pattern& pattern) {
   return shares_.at(pattern, [&] { return find_shares(pattern); });
 }

@@ -66,8 +66,8 @@ struct Reach {
 class MeshWires {
  public:
   // `cluster` must outlive it, and `node` be of it. Throws Error when it has too few devices.
-  MeshWires(const Mesh& mesh, const Cluster& cluster, std::shared_ptr<NodeWires> node)
-      : cluster_(cluster), node_(std::move(node)), seats_(mesh, cluster) {}
+  MeshWires(const Mesh& mesh, const Cluster& cluster, std::shared_ptr<NodeWires> node);
+  ~MeshWires();
 
   const NodeWires& node() const { return *node_; }
   const Seats& seats() const { return seats_; }

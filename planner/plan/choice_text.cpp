@@ -24,7 +24,7 @@ const Decision& find_row(std::string_view pointer) {
 }
 
 // Of the type that the plain value has.
-struct Reader {
+struct TextReader {
   const Decision& row;
   std::string_view text;
 
@@ -83,12 +83,12 @@ struct Reader {
 
 void set_choice(Plan& plan, std::string_view pointer, std::string_view text) {
   const Decision& row = find_row(pointer);
-  row.field.set(plan, std::visit(Reader{row, text}, row.plain()));
+  row.field.set(plan, std::visit(TextReader{row, text}, row.plain()));
 }
 
 void pin_choice(Pins& pins, std::string_view pointer, std::string_view text) {
   const Decision& row = find_row(pointer);
-  const Setting value = std::visit(Reader{row, text}, row.plain());
+  const Setting value = std::visit(TextReader{row, text}, row.plain());
   pins.set_setting(row, value);
   if (std::holds_alternative<Gather>(value) && text.find(':') != text.npos)
     pins.tunes_units = false;

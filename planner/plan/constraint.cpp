@@ -98,6 +98,10 @@ std::vector<std::string> values_of(const Decision& row, std::string_view text,
 
 }  // namespace
 
+Constraint Constraint::only(const std::string& typed) { return {typed, true}; }
+
+Constraint Constraint::never(const std::string& typed) { return {typed, false}; }
+
 Constraint::Constraint(const std::string& typed, bool only) : typed_(typed), only_(only) {
   const std::string_view option = only ? "--only" : "--not";
   const std::size_t equals = typed.find('=');

@@ -16,8 +16,8 @@ namespace zplan {
 class Constraint {
  public:
   // --only and --not. Throw Error, one line.
-  static Constraint only(const std::string& typed) { return {typed, true}; }
-  static Constraint never(const std::string& typed) { return {typed, false}; }
+  static Constraint only(const std::string& typed);
+  static Constraint never(const std::string& typed);
 
   bool allows(const Plan& plan) const { return holds(plan) == only_; }
   std::string option() const;  // "--only zero=2,3"

@@ -1,6 +1,7 @@
 // Decisions pinned by the user, and constraints on the others; the rest is free.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,7 +55,7 @@ class Pins {
   }
 
   Plan values_;
-  std::vector<bool> is_set_ = std::vector<bool>(std::size(kChoices));
+  std::array<bool, std::size(kChoices)> is_set_{};
 };
 
 }  // namespace zplan

@@ -71,7 +71,7 @@ void refuse_former_fields(const JsonNode& node) {
 }
 
 // Of the type that the plain value has.
-struct Reader {
+struct NodeReader {
   const Decision& decision;
   const JsonNode& node;
 
@@ -126,7 +126,7 @@ void read_into(Plan& plan, const Decision& decision, JsonObject& object) {
   const std::string_view key = place_of(decision).key;
   const std::optional<JsonNode> node =
       decision.optional ? object.optional_member(key) : object.member(key);
-  if (node) decision.field.set(plan, std::visit(Reader{decision, *node}, decision.plain()));
+  if (node) decision.field.set(plan, std::visit(NodeReader{decision, *node}, decision.plain()));
 }
 
 // Whether all decisions of a group may be left out.

@@ -8,7 +8,7 @@ namespace zplan {
 namespace {
 
 // Of sums of doubles, relative. [derived] thousands of terms, each exact to 1e-16.
-constexpr double kRoundoff = 1e-9;
+constexpr double kBoundRoundoff = 1e-9;
 
 }  // namespace
 
@@ -45,7 +45,7 @@ void settle(Leaf& leaf, const Evaluator& evaluator) {
   if (evaluator.simulate_exactly)
     leaf.candidate.step = evaluator.simulate_exactly(leaf.candidate.plan);
   leaf.is_exact = true;
-  ZPLAN_ASSERT(leaf.candidate.bound <= *leaf.candidate.step * (1 + kRoundoff));
+  ZPLAN_ASSERT(leaf.candidate.bound <= *leaf.candidate.step * (1 + kBoundRoundoff));
 }
 
 TieKey tie_key(const Leaf& leaf) {

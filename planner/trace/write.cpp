@@ -34,7 +34,7 @@ class Writer {
 
   template <typename... Args>
   void put(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    text_ += fmt::format(format, std::forward<Args>(args)...);
   }
   template <typename... Args>
   void event(fmt::format_string<Args...> format, Args&&... args) {

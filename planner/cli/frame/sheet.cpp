@@ -22,6 +22,10 @@ void Sheet::fact(std::string_view key, Value value) {
     same->second = std::move(value);
 }
 
+Sheet::Sheet(std::initializer_list<Fact> facts) { this->facts(facts); }
+
+Sheet::Sheet(std::string_view schema) { fact("schema", schema); }
+
 void Sheet::facts(std::initializer_list<Fact> facts) {
   for (const Fact& said : facts) fact(said.key, said.value);
 }
@@ -68,6 +72,10 @@ const Value& Sheet::operator[](std::string_view key) const {
   ZPLAN_ASSERT(value != nullptr);
   return *value;
 }
+
+void Sheet::print(std::string_view text) { text_ += text; }
+
+Sheet::operator Value() const { return {as_json(json()), text_}; }
 
 std::string Sheet::json() const {
   std::string out;

@@ -40,8 +40,8 @@ using Words = std::initializer_list<std::string_view>;
 
 class Sheet {
  public:
-  Sheet(std::initializer_list<Fact> facts = {}) { this->facts(facts); }
-  explicit Sheet(std::string_view schema) { fact("schema", schema); }
+  Sheet(std::initializer_list<Fact> facts = {});
+  explicit Sheet(std::string_view schema);
 
   // Says nothing to people yet. Said again, it keeps its place.
   void fact(std::string_view key, Value value);
@@ -52,7 +52,7 @@ class Sheet {
   void say(Form form, std::size_t indent) { say(form, {}, indent); }
   void entry(std::string_view label, Form form, Words words = {});
   void heading(Form form);
-  void print(std::string_view text) { text_ += text; }            // as it is
+  void print(std::string_view text);                              // as it is
   void labelled(std::string_view label, std::string_view lines);  // indented by kLabelWidth
   // The words of facts, as they are; apart: after an empty line each, unless they have none.
   void show(std::initializer_list<std::string_view> keys);
@@ -65,7 +65,7 @@ class Sheet {
   std::string filled(Form form, Words words = {}) const;
   std::string json() const;  // an object, on one line
   const std::string& text() const { return text_; }
-  operator Value() const { return {as_json(json()), text_}; }
+  operator Value() const;
 
  private:
   std::vector<std::pair<std::string, Value>> facts_;

@@ -35,7 +35,7 @@ struct Joined {
 
 // Slices of one lane; those shorter than `unseen`, with a gap below it, become one with the slice
 // before them, which gives the role.
-std::vector<Joined> joined(const RankTrace& rank, Lane lane, std::int64_t unseen) {
+std::vector<Joined> joined_slices(const RankTrace& rank, Lane lane, std::int64_t unseen) {
   std::vector<Joined> all;
   for (const TraceSlice& s : rank.slices) {
     if (s.lane != lane || s.start_ns == s.end_ns) continue;
@@ -63,7 +63,8 @@ std::size_t count_joined(const Trace& trace, const std::set<std::int32_t>& stage
   for (const std::int32_t s : stages)
     for (int lane = 0; lane < kLaneCount; ++lane)
       count +=
-          joined(trace.ranks[static_cast<std::size_t>(s)], static_cast<Lane>(lane), unseen).size();
+          joined_slices(trace.ranks[static_cast<std::size_t>(s)], static_cast<Lane>(lane), unseen)
+              .size();
   return count;
 }
 
@@ -99,7 +100,7 @@ Value lanes_value(const RankTrace& rank, std::int64_t unseen, Names& names) {
   for (int l = 0; l < kLaneCount; ++l) {
     const auto lane = static_cast<Lane>(l);
     Value slices = empty_array(), folds = empty_array();
-    const std::vector<Joined> all = joined(rank, lane, unseen);
+    const std::vector<Joined> all = joined_slices(rank, lane, unseen);
     for (const Joined& s : all)
       slices.append(numbers({s.start_ns, s.end_ns - s.start_ns, names.of(s.role), s.operations,
                              s.busy_ns, static_cast<std::int64_t>(s.wait), s.waited_ns}));

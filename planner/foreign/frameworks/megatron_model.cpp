@@ -16,7 +16,6 @@ namespace zplan {
 namespace {
 
 constexpr std::int64_t kMostSize = std::int64_t{1} << 24;
-constexpr std::int64_t kMostLayers = 10'000;
 // Tokens of the vocabulary of GPT-2's tokenizer, which most scripts of the repository name
 // [Radford19].
 constexpr std::int64_t kGpt2Vocabulary = 50257;

@@ -11,7 +11,7 @@
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kMostExperts = 1 << 12, kMostChosen = 1 << 8, kMostLayers = 10'000;
+constexpr std::int64_t kMostExperts = 1 << 12, kMostChosen = 1 << 8;
 constexpr std::int64_t kMostTurn = 64;  // layers
 constexpr std::int64_t kMostWidth = 1 << 23, kMostRank = 1 << 20, kMostHead = 1 << 16;
 constexpr double kMostFactor = 1000;

@@ -86,9 +86,7 @@ struct StateHome {
   std::int32_t every = 1;  // elements of the unit that one element of the state is of
   std::optional<BufferId> rest{};
 
-  std::vector<BufferId> buffers() const {
-    return rest ? std::vector{buffer, *rest} : std::vector{buffer};
-  }
+  std::vector<BufferId> buffers() const;
 };
 // master == param when the recipe keeps no separate copy.
 struct UnitHome {
@@ -99,17 +97,8 @@ struct UnitHome {
 
   // What is as large as the unit and changes with every update.
   const StateHome& updated() const { return moments.empty() ? master : moments.front(); }
-  std::vector<const StateHome*> states() const {
-    std::vector<const StateHome*> all{&param, &master};
-    for (const StateHome& moment : moments) all.push_back(&moment);
-    return all;
-  }
-  std::vector<BufferId> buffers() const {
-    std::vector<BufferId> all;
-    for (const StateHome* state : states())
-      for (const BufferId id : state->buffers()) all.push_back(id);
-    return all;
-  }
+  std::vector<const StateHome*> states() const;
+  std::vector<BufferId> buffers() const;
 };
 
 struct Placement {

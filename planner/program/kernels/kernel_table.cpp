@@ -282,6 +282,10 @@ KernelDef::KernelDef(KernelId kernel, const KernelRow& row)
   }
 }
 
+std::optional<std::string> KernelDef::mismatch(std::span<const View> operands) const {
+  return operand_mismatch(rows, operands);
+}
+
 bool KernelDef::may_lie_on(std::size_t i, std::size_t j) const {
   const auto& names = rows[i].in_place_of;
   return std::find(names.begin(), names.end(), rows[j].name) != names.end();

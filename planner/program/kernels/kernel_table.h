@@ -104,9 +104,7 @@ struct KernelDef : KernelRow {
   bool needs_attributes = false;  // all zero would make no sense
 
   // The operands as they are when they do not fit shapes and types.
-  std::optional<std::string> mismatch(std::span<const View> operands) const {
-    return operand_mismatch(rows, operands);
-  }
+  std::optional<std::string> mismatch(std::span<const View> operands) const;
   int max_operands() const { return static_cast<int>(rows.size()); }
   bool has_scratch() const { return !access.empty() && access.back() == 's'; }
   // The row of operand i of so many: scratch is the last one, whatever is absent before it.

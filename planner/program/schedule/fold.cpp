@@ -19,7 +19,7 @@ struct Item {
 };
 
 // A pass at micro-batch 0 (body empty), or a loop whose body counts from its own micro-batch.
-struct Shape {
+struct ItemShape {
   Pass pass{};
   std::int32_t count = 1, step = 0;
   std::vector<Item> body{};
@@ -40,7 +40,7 @@ class Folder {
  private:
   using Key = std::vector<std::int32_t>;
 
-  std::int32_t number(const Key& key, Shape shape) {
+  std::int32_t number(const Key& key, ItemShape shape) {
     const auto [at, is_new] = loops_.try_emplace(key, static_cast<std::int32_t>(shapes_.size()));
     if (is_new) shapes_.push_back(std::move(shape));
     return at->second;
@@ -58,7 +58,7 @@ class Folder {
     return passes_[key];
   }
 
-  const Shape& shape(const Item& item) const {
+  const ItemShape& shape(const Item& item) const {
     return shapes_[static_cast<std::size_t>(item.shape)];
   }
 
@@ -86,7 +86,7 @@ class Folder {
   }
 
   Item loop_of(std::span<const Item> body, std::int32_t count, std::int32_t step) {
-    Shape loop{.count = count, .step = step, .body{body.begin(), body.end()}};
+    ItemShape loop{.count = count, .step = step, .body{body.begin(), body.end()}};
     const std::int32_t first =
         std::min_element(body.begin(), body.end(), [](const Item& a, const Item& b) {
           return a.micro < b.micro;
@@ -119,7 +119,7 @@ class Folder {
   }
 
   PassLoop tree_of(const Item& item) const {
-    const Shape& loop = shape(item);
+    const ItemShape& loop = shape(item);
     PassLoop result{loop.count, item.micro, loop.step, {}};
     for (const Item& inner : loop.body) {
       if (!shape(inner).body.empty()) {
@@ -162,7 +162,7 @@ class Folder {
 
   std::vector<std::int32_t> passes_;  // shapes by kind, apart and chunk; -1: none yet
   std::map<Key, std::int32_t> loops_;
-  std::vector<Shape> shapes_;
+  std::vector<ItemShape> shapes_;
 };
 
 void unfold_into(const PassLoop& loop, std::int32_t micro, std::vector<Pass>& passes) {

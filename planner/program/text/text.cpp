@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <span>
 
 #include "planner/core/error.h"
@@ -16,7 +15,7 @@ namespace {
 
 template <typename... Args>
 void put(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+  out += fmt::format(format, std::forward<Args>(args)...);
 }
 
 template <typename Range>

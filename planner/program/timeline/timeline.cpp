@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -15,16 +14,11 @@
 namespace zplan {
 namespace {
 
-template <typename... Args>
-void put(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-}
-
 void put_kernels(std::string& out, const std::map<std::string, std::string>& kernels) {
   out += ",\n\"kernels\":{";
   for (const auto& [name, chosen] : kernels)
-    put(out, "{}{}:{}", out.back() == '{' ? "" : ",", ascii_json_string(name),
-        ascii_json_string(chosen));
+    out += fmt::format("{}{}:{}", out.back() == '{' ? "" : ",", ascii_json_string(name),
+                       ascii_json_string(chosen));
   out += '}';
 }
 
@@ -83,10 +77,10 @@ std::string to_json(const Timeline& timeline) {
                   ascii_json_string(timeline.source), ascii_json_string(timeline.fingerprint));
   for (const RankTimeline& rank : timeline.ranks) {
     if (&rank != &timeline.ranks.front()) out += ',';
-    put(out, R"({{"stage":{},"rank":{},"spans":[)", rank.stage, rank.rank);
+    out += fmt::format(R"({{"stage":{},"rank":{},"spans":[)", rank.stage, rank.rank);
     for (const Span& s : rank.spans) {
       if (&s != &rank.spans.front()) out += ',';
-      put(out,
+      out += fmt::format(
           "\n"
           R"({{"op":"{}","step":{},"lane":"{}","ready_ps":{},"start_ps":{},"end_ps":{}}})",
           op_name(s.op), s.step, name(s.lane), s.ready.value, s.start.value, s.end.value);

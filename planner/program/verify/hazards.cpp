@@ -13,8 +13,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kSteps = 2;
-
 // Instances done, by lane; of as many lanes as compilers can compare four by four.
 using Clock = std::array<std::int32_t, (kLaneCount + 3) / 4 * 4>;
 
@@ -50,7 +48,7 @@ class HazardWalk {
   }
 
   void run() {
-    const std::int64_t instances = index_.all_nodes() * kSteps;
+    const std::int64_t instances = index_.all_nodes() * kVerifiedSteps;
     Cursor cursor(index_, std::nullopt, false);
     for (std::int64_t i = 0; i < instances && !findings_.full(); ++i, cursor.advance())
       issue(*cursor);

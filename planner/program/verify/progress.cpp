@@ -16,7 +16,7 @@
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kSteps = 2;
+constexpr std::int64_t kVerifiedSteps = 2;
 constexpr std::int64_t kQueueDepth = 1;  // operations of a lane launched and not completed
 
 // One lane of one class and the instance at its head.
@@ -25,7 +25,7 @@ class LaneHead {
   LaneHead(const ProgramIndex& index, Lane lane) : index_(&index), cursor_(index, lane, false) {
     enter();
   }
-  bool done() const { return cursor_.empty() || cursor_->step() >= kSteps; }
+  bool done() const { return cursor_.empty() || cursor_->step() >= kVerifiedSteps; }
   const Node& node() const { return index_->program().nodes[cursor_->node]; }
   std::int64_t completed() const { return completed_; }
   std::string label() const { return op_name(op_id(index_->program(), node(), cursor_->env)); }
@@ -90,7 +90,7 @@ class ClassState {
 
  private:
   void launch() {
-    for (; !launch_.empty() && launch_->step() < kSteps; launch_.advance()) {
+    for (; !launch_.empty() && launch_->step() < kVerifiedSteps; launch_.advance()) {
       const Lane lane = program_.nodes[launch_->node].lane;
       if (!is_launched(lane)) continue;
       std::int64_t& launched = launched_[static_cast<std::size_t>(lane)];

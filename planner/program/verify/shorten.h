@@ -19,6 +19,9 @@
 
 namespace zplan {
 
+// Steps that are walked, one after the other: what one leaves behind meets the next.
+inline constexpr std::int64_t kVerifiedSteps = 2;
+
 // Micro-batches after which all slot expressions repeat.
 std::int64_t micro_period(const Program& program);
 std::int32_t largest_delta(const Program& program);

@@ -47,10 +47,8 @@ struct QuestionRun {
   int threads = 1;
   std::function<void(const std::string&)> progress{};  // what is tried now
   std::function<bool()> stop{};
-  bool stopped() const { return stop && stop(); }
-  void tell(const std::string& line) const {
-    if (progress) progress(line);
-  }
+  bool stopped() const;
+  void tell(const std::string& line) const;
 };
 
 }  // namespace zplan

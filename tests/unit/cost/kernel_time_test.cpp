@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "hwprofiles/kernel_tables.h"
 #include "tests/unit/cost/small_machine.h"
 
 namespace zplan {
