@@ -224,6 +224,13 @@ Cluster load_plain_cluster(std::string_view name_or_path) {
 
 }  // namespace
 
+HwProfile::HwProfile() = default;
+HwProfile::HwProfile(const HwProfile&) = default;
+HwProfile::HwProfile(HwProfile&&) noexcept = default;
+HwProfile& HwProfile::operator=(const HwProfile&) = default;
+HwProfile& HwProfile::operator=(HwProfile&&) noexcept = default;
+HwProfile::~HwProfile() = default;
+
 bool DeviceProfile::supports(std::string_view dtype) const {
   return peaks.find(dtype) != peaks.end();
 }

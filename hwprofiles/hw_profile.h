@@ -129,6 +129,14 @@ struct HwProfile {
   std::vector<ValueSource> sources;  // in file order
   std::string hash;                  // of the file's text, for reports
   std::string file;                  // that it was read from; empty: built in
+
+  // Of one source, as Plan's are.
+  HwProfile();
+  HwProfile(const HwProfile&);
+  HwProfile(HwProfile&&) noexcept;
+  HwProfile& operator=(const HwProfile&);
+  HwProfile& operator=(HwProfile&&) noexcept;
+  ~HwProfile();
 };
 
 struct Cluster {

@@ -32,6 +32,15 @@ bool Plan::all_full() const {
                      [](const RecomputeRun& run) { return run.mode == Recompute::kFull; });
 }
 
+Plan::Plan() = default;
+Plan::Plan(const Plan&) = default;
+Plan::Plan(Plan&&) noexcept = default;
+Plan& Plan::operator=(const Plan&) = default;
+Plan& Plan::operator=(Plan&&) noexcept = default;
+Plan::~Plan() = default;
+
+bool operator==(const Plan&, const Plan&) = default;
+
 bool Plan::updates_late() const {
   return delayed_update || (reaches_across_steps(*this) && !updates_each_micro_batch(*this));
 }

@@ -247,7 +247,15 @@ struct Plan {
   // that one rank sends to another is made for so many times their mean, too, where nothing is
   // dropped. 0: the work is even, and there is room for whatever the router chooses.
   double expert_imbalance = 0;
-  friend bool operator==(const Plan&, const Plan&) = default;
+
+  // Of one source: written out, each of them takes more room than most of what copies plans.
+  Plan();
+  Plan(const Plan&);
+  Plan(Plan&&) noexcept;
+  Plan& operator=(const Plan&);
+  Plan& operator=(Plan&&) noexcept;
+  ~Plan();
+  friend bool operator==(const Plan&, const Plan&);
 
   std::int64_t micro_steps() const {
     return batch.global_batch / (batch.micro_batch * parallel.dp);
