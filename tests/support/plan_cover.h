@@ -252,10 +252,10 @@ inline std::vector<Choice> in_order_of_new_pairs(std::vector<Choice> plans) {
   return ordered;
 }
 
-// What tests train: of the cover the third that has most pairs, about nine in ten, and every level;
-// all of it where everything is asked for.
+// What tests train: of the cover the sixth that has most pairs, and every level; all of it where
+// everything is asked for.
 inline const std::vector<Choice>& choices_to_train() {
-  constexpr std::size_t kOneIn = 3;
+  constexpr std::size_t kOneIn = 6;
   static const std::vector<Choice> choices = [] {
     const std::vector<Choice>& all = pairwise_choices();
     if (kSanitized || is_everything_asked_for()) return all;
