@@ -18,6 +18,7 @@ import schemas
 PROGRAM = os.path.abspath(sys.argv[1])
 ROOT = os.path.abspath(sys.argv[2])
 TIMEOUT_S = 300
+EVERYTHING = os.environ.get("ZPLAN_TESTS") == "all"  # of `tests/run --all`
 
 OK, INFEASIBLE, BAD_INPUT, DEVICE, CHECK_FAILED, INTERRUPTED = 0, 1, 2, 4, 5, 130
 
