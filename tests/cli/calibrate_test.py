@@ -18,17 +18,17 @@ PROGRESS = re.compile(r"^zplan: measuring: [^\n]*\n", re.MULTILINE)
 
 
 @functools.cache
-def a_profile():
-    """The text of a profile of this machine; measured once."""
+def measured_here():
+    """The answer of a calibration of this machine and the text of its profile; measured once."""
     with tempfile.TemporaryDirectory() as folder:
-        zplan("calibrate", "--device", "cpu", "--quick", "-o", "first.json", cwd=folder)
-        with open(os.path.join(folder, "first.json"), encoding="utf-8") as file:
-            return file.read()
+        result = zplan("calibrate", "--device", "cpu", "--quick", "-o", "mine.json", "--json",
+                       cwd=folder)
+        with open(os.path.join(folder, "mine.json"), encoding="utf-8") as file:
+            return result, file.read()
 
 
 class Calibrate(CliTest):
-    def calibrate(self, *arguments):
-        result = self.zplan("calibrate", "--device", "cpu", "--quick", *arguments)
+    def answer_of(self, result):
         told = PROGRESS.sub("", result.stderr)
         self.assertEqual((result.returncode, told), (OK, ""))
         return result.stdout
@@ -39,14 +39,16 @@ class Calibrate(CliTest):
         return profile
 
     def test_writes_a_profile_that_plans(self):
-        answer = json.loads(self.calibrate("-o", "mine.json", "--json"))
+        result, text = measured_here()
+        answer = json.loads(self.answer_of(result))
+        self.write("mine.json", text)
         self.assertEqual(answer["schema"], "zplan.calibration/1")
         self.assertEqual(answer["base"], "workstation")
         self.assertEqual({m["group"] for m in answer["measurements"]}, GROUPS)
         for m in answer["measurements"]:
             self.assertGreater(m["time_s"], 0, m)
 
-        profile = json.loads(self.read("mine.json"))
+        profile = json.loads(text)
         for path in MEASURED:
             entry = self.value(profile, path)
             self.assertEqual(entry["source"], "measured", path)
@@ -69,37 +71,32 @@ class Calibrate(CliTest):
             self.assertGreater(line["limit_share"], 0)
             self.assertLess(line["limit_share"] * line["wall_s"], 1.001 * run["predicted_step_s"])
 
-    def test_what_was_not_measured_is_that_of_the_base(self):
-        first = json.loads(a_profile())
-        first["host"]["cpu_cores"]["value"] = 3
-        first["device"]["launch_queue_depth"]["ref"] = "known otherwise"
-        self.write("base.json", json.dumps(first))
-        self.calibrate("--base", "base.json", "-o", "second.json")
-        second = json.loads(self.read("second.json"))
-        for section in ("host", "nvme", "latency"):
-            self.assertEqual(second[section], first[section])
-        self.assertEqual(second["device"]["launch_queue_depth"]["ref"], "known otherwise")
-
-    def test_rates_above_the_stated_peak_become_the_peak(self):
-        base = json.loads(a_profile())
+    def test_what_is_measured_meets_what_the_base_says(self):
+        base = json.loads(measured_here()[1])
+        base["host"]["cpu_cores"]["value"] = 3
+        base["device"]["launch_queue_depth"]["ref"] = "known otherwise"
         base["device"]["peak"]["fp32"]["value"] = "1 MFLOP/s"
         base["topology"]["links"]["gpu_pcie"]["capacity"]["value"] = "1 kB/s"
-        self.write("slow.json", json.dumps(base))
-        self.calibrate("--base", "slow.json", "-o", "mine.json")
+        self.write("base.json", json.dumps(base))
+        text = self.answer_of(self.zplan("calibrate", "--device", "cpu", "--quick", "--base",
+                                         "base.json", "-o", "mine.json"))
         mine = json.loads(self.read("mine.json"))
-        peak = mine["device"]["peak"]["fp32"]
-        self.assertEqual(peak["source"], "measured")
-        self.assertIn("above what was stated", peak["ref"])
-        faster = max(mine["device"][f"{kind}_efficiency"]["value"] for kind in ("gemm", "attention"))
-        self.assertEqual(faster, 1)
-        self.assertEqual(mine["topology"]["links"]["gpu_pcie"]["efficiency"]["value"], 1)
-
-    def test_table_has_what_was_measured_and_what_it_changes(self):
-        text = self.calibrate()
-        for words in ("fc1 weight gradient, 768 x 3072 x 64", "both directions together",
-                      "/device/gemm_efficiency", "/topology/links/gpu_pcie/efficiency"):
-            self.assertIn(words, text)
-        self.assertEqual(self.files(), [])
+        with self.subTest("what was not measured is that of the base"):
+            for section in ("host", "nvme", "latency"):
+                self.assertEqual(mine[section], base[section])
+            self.assertEqual(mine["device"]["launch_queue_depth"]["ref"], "known otherwise")
+        with self.subTest("rates above the stated peak become the peak"):
+            peak = mine["device"]["peak"]["fp32"]
+            self.assertEqual(peak["source"], "measured")
+            self.assertIn("above what was stated", peak["ref"])
+            faster = max(mine["device"][f"{kind}_efficiency"]["value"]
+                         for kind in ("gemm", "attention"))
+            self.assertEqual(faster, 1)
+            self.assertEqual(mine["topology"]["links"]["gpu_pcie"]["efficiency"]["value"], 1)
+        with self.subTest("the table has what was measured and what it changes"):
+            for words in ("fc1 weight gradient, 768 x 3072 x 64", "both directions together",
+                          "/device/gemm_efficiency", "/topology/links/gpu_pcie/efficiency"):
+                self.assertIn(words, text)
 
     def test_without_a_device_there_is_one_line(self):
         result = self.zplan("calibrate", "--device", "cuda", "--quick", "-o", "gpu.json")

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 
-from cli_support import DEVICE, INTERRUPTED, OK, main
+from cli_support import DEVICE, EVERYTHING, INTERRUPTED, OK, main
 from launched import ENDLESS, Processes
 
 ALLOWED = 1e-5  # of losses and norms in fp32, as tests/crosscheck/gpu/plans_test.cpp has it
@@ -56,15 +56,20 @@ class GpuProcesses(Processes):
         return [step["loss"] for step in report["steps"]]
 
 
+SEVERAL = (
+    (2, ("--dp", "1", "--cp", "2", "--tp", "1", "--pp", "1"), GRAPHS),
+    (4, ("--dp", "2", "--tp", "2", "--pp", "1", "--zero", "2", "--optimizer", "cpu"), ()),
+)
+MORE = (
+    (2, ("--dp", "2", "--tp", "1", "--pp", "1", "--zero", "3"), ()),
+    (3, ("--dp", "1", "--tp", "1", "--pp", "3"), GRAPHS),
+    (4, ("--dp", "2", "--tp", "1", "--pp", "2", "--zero", "1"), GRAPHS),
+)
+
+
 class SameNumbers(GpuProcesses):
     def test_losses_are_those_of_the_cpu(self):
-        for world, pins, launch in (
-            (2, ("--dp", "2", "--tp", "1", "--pp", "1", "--zero", "3"), ()),
-            (2, ("--dp", "1", "--cp", "2", "--tp", "1", "--pp", "1"), GRAPHS),
-            (3, ("--dp", "1", "--tp", "1", "--pp", "3"), GRAPHS),
-            (4, ("--dp", "2", "--tp", "1", "--pp", "2", "--zero", "1"), GRAPHS),
-            (4, ("--dp", "2", "--tp", "2", "--pp", "1", "--zero", "2", "--optimizer", "cpu"), ()),
-        ):
+        for world, pins, launch in SEVERAL + (MORE if EVERYTHING else ()):
             self.tiny_plan(*pins, *BATCH, name="cpu.json")
             expected = self.good_json("run", "cpu.json", "--steps", "3")
             self.gpu_plan(*pins, *launch)

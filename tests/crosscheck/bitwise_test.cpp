@@ -227,7 +227,7 @@ class Bitwise : public testing::TestWithParam<Grid> {};
 TEST_P(Bitwise, VariantsGiveTheSameBits) {
   const auto expected = train({"base", base(GetParam())});
   std::set<std::string> known{fingerprint(expected->job)};
-  static testing_support::Thinned all_variants(testing_support::one_in(3));
+  static testing_support::Thinned all_variants(testing_support::one_in(7));
   for (const Variant& v : variants(GetParam())) {
     if (all_variants.skips()) continue;
     ASSERT_EQ(illegal(v.plan, shape_of(load_model(v.plan.model))), std::nullopt) << v.name;
@@ -243,7 +243,7 @@ TEST_P(Bitwise, UpdatesBesideBackwardGiveTheBitsOfThoseAfterIt) {
   plan.clip = false;
   const auto expected = train({"base", plan});
   std::set<std::string> known{fingerprint(expected->job)};
-  static testing_support::Thinned all_variants(testing_support::one_in(3));
+  static testing_support::Thinned all_variants(testing_support::one_in(7));
   for (const Variant& v : updated_beside_backward(plan)) {
     if (all_variants.skips()) continue;
     ASSERT_EQ(illegal(v.plan, shape_of(load_model(v.plan.model))), std::nullopt) << v.name;

@@ -1,7 +1,7 @@
 """Processes that are killed, stopped or told to end at moments drawn by seed: the others end in
 time, and say who was lost and what they were doing; and where states are saved at every step, or
 read again, whoever goes on ends with the bits of a training that nothing disturbed. ZPLAN_KILLS
-sets how many [10], of the second kind a quarter besides, ZPLAN_KILLS_SEED which.
+sets how many [4, of `tests/run --all` 10], of the second kind a quarter besides, ZPLAN_KILLS_SEED which.
 """
 
 import os
@@ -12,13 +12,13 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 
-from cli_support import DEVICE, INTERRUPTED, main
+from cli_support import DEVICE, EVERYTHING, INTERRUPTED, main
 from launched import ENDLESS, Processes
 
-KILLS = int(os.environ.get("ZPLAN_KILLS", "10"))
+KILLS = int(os.environ.get("ZPLAN_KILLS", "10" if EVERYTHING else "4"))
 SEED = int(os.environ.get("ZPLAN_KILLS_SEED", "1"))
 
-WAIT_S = 12  # --comm-timeout; a process that says nothing for so long is lost
+WAIT_S = 8  # --comm-timeout; a process that says nothing for so long is lost
 SLACK_S = 25  # for a machine that does other things, too
 
 # (name, processes, pins of the plan, options of the run)

@@ -221,15 +221,22 @@ inline std::vector<Pair> all_levels() {
   return levels;
 }
 
-// Every pair of levels; under sanitizers every level. Another seed gives every pair other
-// surroundings: ZPLAN_COVER_SEED=2 bin/test_crosscheck_cover.
+// Another seed gives every pair other surroundings: ZPLAN_COVER_SEED=2 bin/test_crosscheck_cover.
+inline std::vector<Choice> cover_of(const std::vector<Pair>& pairs) {
+  const char* seed = std::getenv("ZPLAN_COVER_SEED");
+  return PlanCover(seed == nullptr ? 1 : std::stoull(seed), pairs).plans();
+}
+
+// Few plans that together have every level.
+inline const std::vector<Choice>& levelwise_choices() {
+  static const std::vector<Choice> choices = cover_of(all_levels());
+  return choices;
+}
+
+// Every pair of levels; under sanitizers every level.
 inline const std::vector<Choice>& pairwise_choices() {
-  static const std::vector<Choice> choices = [] {
-    const char* seed = std::getenv("ZPLAN_COVER_SEED");
-    return PlanCover(seed == nullptr ? 1 : std::stoull(seed),
-                     kSanitized ? all_levels() : all_pairs())
-        .plans();
-  }();
+  if (kSanitized) return levelwise_choices();
+  static const std::vector<Choice> choices = cover_of(all_pairs());
   return choices;
 }
 
@@ -252,10 +259,10 @@ inline std::vector<Choice> in_order_of_new_pairs(std::vector<Choice> plans) {
   return ordered;
 }
 
-// What tests train: of the cover the third that has most pairs, about nine in ten, and every level;
-// all of it where everything is asked for.
+// What tests train: of the cover the sixth that has most pairs, and every level; all of it where
+// everything is asked for.
 inline const std::vector<Choice>& choices_to_train() {
-  constexpr std::size_t kOneIn = 3;
+  constexpr std::size_t kOneIn = 6;
   static const std::vector<Choice> choices = [] {
     const std::vector<Choice>& all = pairwise_choices();
     if (kSanitized || is_everything_asked_for()) return all;

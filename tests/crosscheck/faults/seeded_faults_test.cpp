@@ -202,7 +202,7 @@ void check(Class of, const std::vector<Kind>& kinds) {
 
 // Else whoever rejects the sound one would catch all faults.
 TEST(SeededFaults, ArePlantedInSoundJobs) {
-  testing_support::Thinned thinned;
+  testing_support::Thinned thinned(testing_support::one_in(3));
   for (const auto& sound : sound_jobs()) {
     if (thinned.skips()) continue;
     for (const Form form : {Form::kPlaced, Form::kUnrolled})

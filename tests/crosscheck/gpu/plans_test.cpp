@@ -27,6 +27,7 @@
 #include "tests/support/gpu/judged_device.h"
 #include "tests/support/gpu/stand_in.h"
 #include "tests/support/plan_cover.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tensor_values.h"
 #include "tests/support/trained.h"
 #include "tests/unit/exec/comm/process_support.h"
@@ -39,6 +40,7 @@ using testing_support::Tensors;
 using testing_support::Trained;
 
 constexpr int kSteps = 3;
+constexpr const char* kLongTest = "what takes long is of `tests/run --all`";
 
 // Of the loss, of the norm of the gradients and of the way of each parameter; 0: not compared.
 struct Allowed {
@@ -348,6 +350,7 @@ TEST(PlansOnGpu, OfProductsInFp8) {
 }
 
 TEST(PlansOnGpu, OfProductsInFp8AndShardedParameters) {
+  if (!testing_support::is_everything_asked_for()) GTEST_SKIP() << kLongTest;
   Plan plan = testing_support::base_plan("cpu.f32.fp8.whole", "tiny-llama");
   plan.zero_stage = 3;
   plan.parallel.dp = 2;
@@ -357,6 +360,7 @@ TEST(PlansOnGpu, OfProductsInFp8AndShardedParameters) {
 
 // Each rank gives a scale to what it has of an operand.
 TEST(PlansOnGpu, OfProductsInFp8AndTensorParallelRanks) {
+  if (!testing_support::is_everything_asked_for()) GTEST_SKIP() << kLongTest;
   Plan plan = testing_support::base_plan("cpu.f32.fp8.whole");
   plan.parallel.tp = 2;
   expect_agreement_with_the_cpu(plan);
@@ -367,6 +371,7 @@ TEST(PlansOnGpu, OfSeparateKernels) {
 }
 
 TEST(PlansOnGpu, OfSeparateKernelsAndSharedKeys) {
+  if (!testing_support::is_everything_asked_for()) GTEST_SKIP() << kLongTest;
   expect_agreement_with_the_cpu(testing_support::reference_plan("cpu.f32.unfused", "tiny-llama"));
 }
 

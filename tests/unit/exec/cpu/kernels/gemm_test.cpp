@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/sanitized.h"
 #include "tests/unit/exec/cpu/kernels/kernel_test_support.h"
 
 namespace zplan::exec::cpu {
@@ -96,11 +97,16 @@ class GemmTest : public testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(GemmTest, Types);
 
+// Sanitizers, under which the products of these tests are slow, see every size with some flags.
+constexpr std::size_t kOneOfShapes = testing_support::kSanitized ? 5 : 1;
+
 template <typename T, typename Check>
 void for_all_shapes(const Check& check) {
+  testing_support::Thinned thinned(kOneOfShapes);
   for (const Size& size : kSizes) {
     for (const GemmOp op : {GemmOp::kNN, GemmOp::kNT, GemmOp::kTN}) {
       for (int flags = 0; flags < 4; ++flags) {
+        if (thinned.skips()) continue;
         GemmShape shape{op, size.m, size.n, size.k, (flags & 1) != 0, (flags & 2) != 0};
         SCOPED_TRACE(testing::Message() << "op " << static_cast<int>(op) << " flags " << flags
                                         << " size " << size.m << "x" << size.n << "x" << size.k);
@@ -327,10 +333,12 @@ void expect_mixed_right(const GemmShape& shape) {
 }
 
 TEST(MixedGemm, RoundsOnceForEveryShapeAndFlag) {
+  testing_support::Thinned thinned(kOneOfShapes);
   for (const Size& size : {Size{1, 1, 1}, Size{13, 33, 9}, Size{97, 19, 1}, Size{100, 37, 257},
                            Size{7, 530, 300}, Size{200, 24, 700}}) {
     for (const GemmOp op : {GemmOp::kNN, GemmOp::kNT, GemmOp::kTN}) {
       for (int flags = 0; flags < 4; ++flags) {
+        if (thinned.skips()) continue;
         GemmShape shape{op, size.m, size.n, size.k, (flags & 1) != 0, (flags & 2) != 0};
         SCOPED_TRACE(testing::Message() << "op " << static_cast<int>(op) << " flags " << flags
                                         << " size " << size.m << "x" << size.n << "x" << size.k);
