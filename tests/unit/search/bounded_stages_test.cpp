@@ -32,8 +32,7 @@ Plan pipeline(const ModelConfig& model, const Cluster& cluster, std::int32_t dp,
 }
 
 Stages stages_of(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
-  return bounded_stages(plan, model, in_flight_of_stages(plan),
-                        node_fills(mesh_of(plan), cluster));
+  return bounded_stages(plan, model, in_flight_of_stages(plan), node_fills(mesh_of(plan), cluster));
 }
 
 Seconds bound_of(const Plan& plan, const ModelConfig& model, const Cluster& cluster, Job job) {
@@ -50,7 +49,7 @@ class BoundedStagesTest : public testing::Test {
 TEST_F(BoundedStagesTest, AreTheFirstTheLastTheMiddleOneAndTheOneWithMostLayers) {
   Plan plan = pipeline(model_, cluster_, 2, 8, 8);
   EXPECT_EQ(stages_of(plan, model_, cluster_), (Stages{0, 4, 7}));
-  plan.parallel.stage_layers = {12, 12, 12, 13, 12, 12, 12, 11};
+  plan.stage_layers = {12, 12, 12, 13, 12, 12, 12, 11};
   EXPECT_EQ(stages_of(plan, model_, cluster_), (Stages{0, 3, 4, 7}));
 }
 
@@ -73,9 +72,9 @@ TEST_F(BoundedStagesTest, HaveTheBoundOfAllStages) {
         if (illegal(plan, shape_of(model_))) continue;
         SCOPED_TRACE(to_json(plan));
         const Seconds all = bound_of(plan, model_, cluster_, lower_unordered(plan, model_));
-        const Seconds some = bound_of(
-            plan, model_, cluster_,
-            lower_unordered(plan, model_, stages_of(plan, model_, cluster_)));
+        const Seconds some =
+            bound_of(plan, model_, cluster_,
+                     lower_unordered(plan, model_, stages_of(plan, model_, cluster_)));
         EXPECT_DOUBLE_EQ(some.value, all.value);
       }
 }
