@@ -119,14 +119,9 @@ RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layo
   return result;
 }
 
-}  // namespace
-
-Job lower_unordered(const Plan& plan, const ModelConfig& model) {
-  if (const auto why = illegal(plan, shape_of(model))) throw_bad_input(*why);
-  return lower_unordered(plan, Decoder(model, plan, find_kernel_set(plan.kernel_set)));
-}
-
-Job lower_unordered(const Plan& plan, const Decoder& decoder) {
+// `is_wanted`: of each stage.
+template <typename IsWanted>
+Job lower_stages(const Plan& plan, const Decoder& decoder, IsWanted is_wanted) {
   Job job;
   job.mesh = mesh_of(plan);
   const Layout layout = make_layout(decoder.params(), plan, job.mesh);
@@ -140,8 +135,33 @@ Job lower_unordered(const Plan& plan, const Decoder& decoder) {
   job.units = layout.units;
   const ChunkMap chunk_map = pieces_of(plan);
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    job.classes.push_back(lower_stage(decoder, job.mesh, layout, chunk_map, stage));
+    if (is_wanted(stage))
+      job.classes.push_back(lower_stage(decoder, job.mesh, layout, chunk_map, stage));
+    else
+      job.classes.emplace_back().stage = stage;
   return job;
+}
+
+void require_legal(const Plan& plan, const ModelConfig& model) {
+  if (const auto why = illegal(plan, shape_of(model))) throw_bad_input(*why);
+}
+
+}  // namespace
+
+Job lower_unordered(const Plan& plan, const ModelConfig& model) {
+  require_legal(plan, model);
+  return lower_unordered(plan, Decoder(model, plan, find_kernel_set(plan.kernel_set)));
+}
+
+Job lower_unordered(const Plan& plan, const Decoder& decoder) {
+  return lower_stages(plan, decoder, [](std::int32_t) { return true; });
+}
+
+Job lower_unordered(const Plan& plan, const ModelConfig& model,
+                    const std::set<std::int32_t>& stages) {
+  require_legal(plan, model);
+  const Decoder decoder(model, plan, find_kernel_set(plan.kernel_set));
+  return lower_stages(plan, decoder, [&](std::int32_t stage) { return stages.contains(stage); });
 }
 
 Job lower(const Plan& plan, const ModelConfig& model) {

@@ -1,6 +1,7 @@
 #include "planner/search/bytes_bound.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 #include <string_view>
@@ -148,6 +149,37 @@ Counts counts_of(const Plan& plan, const ModelConfig& model, std::int32_t pieces
   return counts;
 }
 
+// Stages in the middle of a pipeline that have as many layers differ in the micro-batches in flight
+// alone, two or more, and what they hold grows with these along a line.
+class MiddleStages {
+ public:
+  // `counts`: of a stage with this one piece.
+  template <typename CountsOf>
+  TierBytes of(const PieceInFlight& at, std::int32_t layers, const Footprint& sum,
+               const CountsOf& counts_of) {
+    Line& line = lines_[layers];
+    if (!line.is_known) {
+      PieceInFlight two = at, three = at;
+      two.micro_batches = 2;
+      three.micro_batches = 3;
+      line = {true, sum.sums(counts_of(two)), sum.sums(counts_of(three))};
+    }
+    Footprint::Sums sums = line.of_two;
+    const auto more = static_cast<double>(at.micro_batches - 2);
+    for (std::size_t tier = 0; tier < kTierCount; ++tier)
+      for (std::size_t i = 0; i < sums[tier].size(); ++i)
+        sums[tier][i] += (line.of_three[tier][i] - line.of_two[tier][i]) * more;
+    return Footprint::fullest(sums, false);
+  }
+
+ private:
+  struct Line {
+    bool is_known = false;
+    Footprint::Sums of_two{}, of_three{};
+  };
+  std::map<std::int32_t, Line> lines_;  // by layers
+};
+
 }  // namespace
 
 BytesBounds::States& BytesBounds::states_of(const Plan& plan, const KernelSet& kernels) {
@@ -228,8 +260,23 @@ std::vector<TierBytes> BytesBounds::of(const Plan& plan, const StagePieces& stag
   const bool whole = !has_parts_of_backward(plan);
   std::vector<TierBytes> result;
   result.reserve(stages.size());
-  for (const std::vector<PieceInFlight>& own : stages)
-    result.push_back(sum.of(counts_of(plan, model_, pieces, whole, unit_layers, own)));
+  const auto count = [&](std::span<const PieceInFlight> own) {
+    return counts_of(plan, model_, pieces, whole, unit_layers, own);
+  };
+  MiddleStages middle;
+  // Where layers differ stages with as many of them do, too.
+  const bool are_alike = whole && plan.recompute.size() == 1 && model_.first_layers() == 0;
+  for (const std::vector<PieceInFlight>& own : stages) {
+    const PieceInFlight& at = own.front();
+    const bool is_middle = own.size() == 1 && at.piece > 0 && at.piece < pieces - 1;
+    if (are_alike && is_middle && at.micro_batches > 1)
+      result.push_back(middle.of(at, plan.layers_of_piece(model_.layers, at.piece), sum,
+                                 [&](const PieceInFlight& one) {
+                                   return count({&one, 1});
+                                 }));
+    else
+      result.push_back(sum.of(count(own)));
+  }
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Search's questions answered by the rest of the program: lower, place, cost, sim.
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "planner/place/place.h"
 #include "planner/plan/plan_schedule.h"
 #include "planner/program/job/limits.h"
+#include "planner/search/bounded_stages.h"
 #include "planner/search/bytes_bound.h"
 #include "planner/search/homes/homes.h"
 #include "planner/search/job_bound.h"
@@ -63,8 +65,17 @@ class PlanEvaluator {
   Seconds bound_of_depths(const Plan& deepest) {
     const Seconds moved = traffic(deepest);
     if (moved >= floors_.of(deepest, in_flight(deepest)) * kFarAbove) return moved;
-    Job job = lowered(deepest);
+    Job job = lowered_in_part(deepest);
     return bound(deepest, job).bound_of_depths(deepest);
+  }
+
+  // Of parameters and gradients, between ranks and between tiers.
+  Seconds traffic(const Plan& plan) {
+    const std::optional<Plan> on_gpu = all_on_gpu(plan, model_);
+    Seconds most = on_gpu ? exchanged(*on_gpu) : Seconds{};
+    for (const Plan& bare : with_bare_copies(plan))
+      most = std::max(most, remembered(copied_, bare, copies_work));
+    return most;
   }
 
   Seconds shared_work(const Plan& plan) {
@@ -74,7 +85,7 @@ class PlanEvaluator {
     // Many plans share their traffic, which often is all that is needed of them.
     const Seconds states = exchanged(*on_gpu);
     if (states >= floors_.of(*on_gpu, stages) * kFarAbove) return states;
-    Job job = lowered(*on_gpu);
+    Job job = lowered_in_part(*on_gpu);
     const Seconds shared = zplan::shared_work(*on_gpu, job, cluster_, floors_, stages, &wires_);
     count_bound(job, true);
     return std::max(states, shared);
@@ -139,14 +150,6 @@ class PlanEvaluator {
     return found;
   }
 
-  // Of parameters and gradients, between ranks and between tiers.
-  Seconds traffic(const Plan& plan) {
-    const std::optional<Plan> on_gpu = all_on_gpu(plan, model_);
-    Seconds most = on_gpu ? exchanged(*on_gpu) : Seconds{};
-    for (const Plan& bare : with_bare_copies(plan))
-      most = std::max(most, remembered(copied_, bare, copies_work));
-    return most;
-  }
   Seconds exchanged(const Plan& on_gpu) {
     return remembered(exchanged_, with_bare_traffic(on_gpu), traffic_work);
   }
@@ -162,7 +165,7 @@ class PlanEvaluator {
     Seconds found{};
     std::int64_t spent = 0;
     if (!illegal(bare, shape_of(model_))) {
-      const Job job = lower_unordered(bare, model_);
+      const Job job = of_bounded_stages(bare);
       found = work_of(job, cluster_, &wires_);
       spent = (kLowering + kPricing) * nodes_of(job);
     }
@@ -178,6 +181,17 @@ class PlanEvaluator {
     return job;
   }
 
+  // For a bound of its time.
+  Job lowered_in_part(const Plan& plan) {
+    Job job = of_bounded_stages(plan);
+    operations_ += kLowering * nodes_of(job);
+    return job;
+  }
+  Job of_bounded_stages(const Plan& plan) {
+    return lower_unordered(plan, model_,
+                           bounded_stages(plan, model_, in_flight(plan), fills(plan)));
+  }
+
   static std::int64_t nodes_of(const Job& job) {
     std::int64_t nodes = 0;
     for (const RankClass& c : job.classes) nodes += std::ssize(c.program.nodes);
@@ -186,7 +200,9 @@ class PlanEvaluator {
 
   // Where it is walked two stages of it are.
   void count_bound(const Job& job, bool is_walked) {
-    const std::int64_t nodes = nodes_of(job), stages = std::ssize(job.classes);
+    const std::int64_t nodes = nodes_of(job);
+    const std::int64_t stages = std::ranges::count_if(
+        job.classes, [](const RankClass& c) { return !c.program.nodes.empty(); });
     operations_ += kPricing * nodes;
     if (is_walked) operations_ += kWalking * nodes * std::min<std::int64_t>(2, stages) / stages;
   }
@@ -235,6 +251,7 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
       .simulate_exactly = [self](const Plan& plan) { return self->simulate(plan, 0); },
       .bound = [self](const Plan& plan) { return self->bound(plan); },
       .bound_of_depths = [self](const Plan& plan) { return self->bound_of_depths(plan); },
+      .traffic = [self](const Plan& plan) { return self->traffic(plan); },
       .operations = [self] { return self->operations(); },
       .least_gpu = [self](const Plan& plan) { return self->least_gpu(plan); },
       .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); },

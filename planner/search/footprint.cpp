@@ -56,16 +56,22 @@ Footprint& Footprint::operator+=(const Footprint& other) {
   return *this;
 }
 
-TierBytes Footprint::of(const Counts& counts) const {
-  TierBytes result;
-  for (std::size_t tier = 0; tier < kTierCount; ++tier) {
-    Row sum{};
+Footprint::Sums Footprint::sums(const Counts& counts) const {
+  Sums sums{};
+  for (std::size_t tier = 0; tier < kTierCount; ++tier)
     tiers_[tier].each_used([&](std::size_t count) {
       const Row& row = tiers_[tier].rows[count];
-      for (std::size_t i = 0; i < kMoments; ++i) sum[i] += counts.of[count] * row[i];
+      for (std::size_t i = 0; i < kMoments; ++i) sums[tier][i] += counts.of[count] * row[i];
     });
+  return sums;
+}
+
+TierBytes Footprint::fullest(const Sums& sums, bool weights_apart) {
+  TierBytes result;
+  for (std::size_t tier = 0; tier < kTierCount; ++tier) {
+    const Row& sum = sums[tier];
     double most = std::max({sum[kUpdate], sum[kInputs], sum[kHead]});
-    if (counts.weights_apart) most = std::max(most, sum[kWeights]);
+    if (weights_apart) most = std::max(most, sum[kWeights]);
     const bool beyond = most >= static_cast<double>(kMostBytes.value);
     result[tier] = beyond ? kMostBytes : Bytes{static_cast<std::int64_t>(most)};
   }

@@ -47,12 +47,17 @@ class Footprint {
  public:
   void add(const Declared& declared);
   Footprint& operator+=(const Footprint& other);
-  // The bytes that a stage holds at the fullest moment; beyond all reason they are kMostBytes.
-  TierBytes of(const Counts& counts) const;
-
- private:
   enum Moment : std::uint8_t { kUpdate, kInputs, kHead, kWeights, kMoments };
   using Row = std::array<double, kMoments>;
+  // Bytes of each tier at each moment.
+  using Sums = std::array<Row, kTierCount>;
+  // Linear in each count.
+  Sums sums(const Counts& counts) const;
+  // The bytes that a stage holds at the fullest moment; beyond all reason they are kMostBytes.
+  TierBytes of(const Counts& counts) const { return fullest(sums(counts), counts.weights_apart); }
+  static TierBytes fullest(const Sums& sums, bool weights_apart);
+
+ private:
   struct OfTier {
     std::array<Row, kCounts> rows{};
     std::uint32_t used = 0;  // a bit for each row: most hold nothing

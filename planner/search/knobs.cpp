@@ -202,6 +202,13 @@ Evaluator with_free_knobs(Evaluator exact, const ModelConfig& model, const Pins&
     }
     return estimate;
   };
+  if (exact.traffic)
+    free.traffic = [estimate = exact.estimate, ask = exact.traffic, smaller](const Plan& plan) {
+      Seconds least = ask(plan);
+      for (const Plan& other : smaller.of(plan))
+        if (!estimate(other).infeasible) least = std::min(least, ask(other));
+      return least;
+    };
   if (exact.least_gpu)
     free.least_gpu = [ask = exact.least_gpu, smaller](const Plan& plan) {
       Bytes least = ask(plan);

@@ -19,6 +19,12 @@ void estimate(Leaf& leaf, const Evaluator& evaluator) {
   leaf.rung = Rung::kEstimated;
 }
 
+void weigh(Leaf& leaf, const Evaluator& evaluator) {
+  if (evaluator.traffic)
+    leaf.candidate.bound = std::max(leaf.candidate.bound, evaluator.traffic(leaf.candidate.plan));
+  leaf.rung = Rung::kWeighed;
+}
+
 void fit(Leaf& leaf, const Evaluator& evaluator) {
   Fit found = evaluator.fit(leaf.candidate.plan);
   // In other units it is another plan, for which the estimate holds no more.

@@ -8,7 +8,8 @@
 
 namespace zplan {
 
-enum class Rung { kEnumerated, kEstimated, kFitted, kSimulated };
+// Between an estimate and a fit what the plan sends is weighed, where an Evaluator knows it.
+enum class Rung { kEnumerated, kEstimated, kWeighed, kFitted, kSimulated };
 
 struct Leaf {
   Candidate candidate;
@@ -25,6 +26,8 @@ struct Leaf {
 
 // Each takes the leaf one rung up.
 void estimate(Leaf& leaf, const Evaluator& evaluator);
+// The bound may rise with it.
+void weigh(Leaf& leaf, const Evaluator& evaluator);
 void fit(Leaf& leaf, const Evaluator& evaluator);
 void simulate(Leaf& leaf, const Evaluator& evaluator);
 // Replaces the time of a simulated leaf by the exact one.

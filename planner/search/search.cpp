@@ -227,7 +227,8 @@ class Search {
     constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
     all_count_ = true;
     tuning_end_.reset();
-    for (const Rung rung : {Rung::kEnumerated, Rung::kEstimated, Rung::kFitted}) raise_all(rung);
+    for (const Rung rung : {Rung::kEnumerated, Rung::kEstimated, Rung::kWeighed, Rung::kFitted})
+      raise_all(rung);
     if (ranking_.empty()) return;
     tune_both();
     if (options_.variants) try_variants({kAll, kAll});
@@ -306,12 +307,10 @@ class Search {
   // Whether there was room for the leaf among others of its rung.
   bool add_to(Wave& wave, std::size_t i, std::size_t most_fits,
               std::size_t most_simulations) const {
-    const Rung rung = leaves_[i].rung;
-    if (!wave.empty() && leaves_[wave.front()].rung != rung) return false;
+    const bool fitted = leaves_[i].rung == Rung::kFitted;
+    if (!wave.empty() && (leaves_[wave.front()].rung == Rung::kFitted) != fitted) return false;
     // What the first simulation finds may spare those after it.
-    const std::size_t most = rung != Rung::kFitted ? most_fits
-                             : ranking_.empty()    ? 1
-                                                   : most_simulations;
+    const std::size_t most = !fitted ? most_fits : ranking_.empty() ? 1 : most_simulations;
     if (wave.size() == most) return false;
     wave.push_back(i);
     return true;
@@ -322,17 +321,25 @@ class Search {
     const bool fitted = leaves_[wave.front()].rung == Rung::kFitted;
     pool_.for_each(wave.size(), [&](std::size_t w) {
       Leaf& leaf = leaves_[wave[w]];
-      fitted ? simulate(leaf, evaluator_) : fit(leaf, evaluator_);
+      fitted ? simulate(leaf, evaluator_) : weigh_or_fit(leaf);
     });
     (fitted ? stats_.simulated : stats_.visited) += new_of(wave);
     if (fitted) rank(wave);
     if (options_.progress) options_.progress(stats_);
   }
 
-  // Of leaves those that were not simulated as variants of others.
+  // One whose bound rises with what it sends waits for its turn again.
+  void weigh_or_fit(Leaf& leaf) const {
+    const Seconds estimated = leaf.candidate.bound;
+    if (leaf.rung == Rung::kEstimated && !all_count_) weigh(leaf, evaluator_);
+    if (leaf.candidate.bound <= estimated) fit(leaf, evaluator_);
+  }
+
+  // Of leaves that were fitted or simulated those that were not simulated as variants of others.
   std::int64_t new_of(const Wave& wave) const {
-    return std::ranges::count_if(
-        wave, [this](std::size_t i) { return !ranking_.has(leaves_[i].candidate.plan); });
+    return std::ranges::count_if(wave, [this](std::size_t i) {
+      return leaves_[i].rung >= Rung::kFitted && !ranking_.has(leaves_[i].candidate.plan);
+    });
   }
 
   void rank(const std::vector<OpenPlan*>& risen) {

@@ -1,8 +1,10 @@
 // Search: which plan of the space is recommended for a cluster, which one is the fastest, and why
 // the others are neither.
 //
-// Every legal plan is a leaf. A leaf climbs three rungs, each dearer and sharper than the last:
+// Every legal plan is a leaf. A leaf climbs four rungs, each dearer and sharper than the last:
 //   estimate   closed-form lower bounds on its time and its bytes per tier
+//   weigh      what its parameters and gradients take between ranks and tiers: a bound on its time
+//              that many leaves share
 //   fit        lowered and placed: the exact bytes, and a sharper bound on its time
 //   simulate   its time; a bound above it is a bug
 // The leaves with the least bounds climb first, in waves of fixed size, in order of (bound, place
@@ -165,6 +167,9 @@ struct Evaluator {
   // simulated period with its prefetch or a shallower one. Empty: nothing is known.
   std::function<Seconds(const Plan&)> bound{};
   std::function<Seconds(const Plan&)> bound_of_depths{};
+  // Never above the simulated period: what the plan's parameters and gradients alone take between
+  // ranks and tiers, which many plans share. Empty: nothing is known.
+  std::function<Seconds(const Plan&)> traffic{};
   // How much has been simulated so far, in operations; a plan that is lowered, bounded or placed
   // counts as those that take as long. Empty: nothing is counted.
   std::function<std::int64_t()> operations{};

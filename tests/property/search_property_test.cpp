@@ -620,6 +620,7 @@ void check_time_bounds(const Plan& plan, const ModelConfig& model, const Cluster
   RC_CLASSIFY(parts.through_stages > std::max(parts.with_turns, parts.longest_path),
               "the walk through a stage and those before it is the greatest");
   RC_ASSERT(evaluator.shared_work(plan) <= period * (1 + kRoundoff));
+  RC_ASSERT(evaluator.traffic(plan) <= period * (1 + kRoundoff));
   // What holds for all homes, or for one, and all depths is found with the deepest.
   Plan deepest = plan;
   deepest.prefetch = std::max(plan.prefetch, kMostPrefetch);

@@ -9,6 +9,7 @@
 
 #include "planner/core/error.h"
 #include "planner/plan/choice_text.h"
+#include "planner/search/knobs.h"
 #include "planner/search/simplicity.h"
 #include "planner/search/stack_memory_use.h"
 #include "tests/support/pinned.h"
@@ -116,6 +117,48 @@ TEST_F(SearchTest, SimulatesNothingThatIsProvenSlower) {
   EXPECT_EQ(result.stats.gap, 0);
   EXPECT_EQ(line(result, {.zero_stage = 0}).reason,
             "fits, but slower: at least 10.0 s against 5.00 s");
+}
+
+// What a plan sends is asked for before it is lowered, and only of plans that could be the fastest.
+TEST_F(SearchTest, PlansThatSendTooMuchAreNotLowered) {
+  const auto sends_much = [](const Plan& p) { return p.zero_stage > 0; };
+  Model m;
+  m.time = [=](const Plan& p) { return sends_much(p) ? 30.0 : 10.0; };
+  Evaluator evaluator = m.evaluator();
+  evaluator.traffic = [=](const Plan& p) { return Seconds{sends_much(p) ? 20.0 : 0.5}; };
+  evaluator.fit = [=, fit = evaluator.fit](const Plan& p) {
+    EXPECT_FALSE(sends_much(p)) << to_json(p);
+    return fit(p);
+  };
+  const SearchResult result = search(model_, cluster_, pins_, evaluator, {});
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->plan.zero_stage, 0);
+  EXPECT_EQ(result.stats.gap, 0);
+}
+
+TEST_F(SearchTest, PlansThatSendMuchAreLoweredWhereNoOthersFit) {
+  const auto sends_much = [](const Plan& p) { return p.zero_stage > 0; };
+  Model m;
+  m.time = [=](const Plan& p) { return sends_much(p) ? 30.0 : 10.0; };
+  m.bytes = [=](const Plan& p) { return sends_much(p) ? kRoom : kRoom + 1; };
+  Evaluator evaluator = m.evaluator();
+  evaluator.traffic = [=](const Plan& p) { return Seconds{sends_much(p) ? 20.0 : 0.5}; };
+  const SearchResult result = search(model_, cluster_, pins_, evaluator, {});
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->step->value, 30.0);
+}
+
+// A plan stands for those that take its place where it does not fit, which may send less.
+TEST_F(SearchTest, WhatAPlanSendsIsTheLeastOfThoseThatTakeItsPlace) {
+  const auto is_small = [](const Plan& p) { return !has_rings(p) || p.prefetch == 0; };
+  Model m;
+  m.time = [=](const Plan& p) { return p.zero_stage == 3 && is_small(p) ? 5.0 : 10.0; };
+  m.bytes = [=](const Plan& p) { return is_small(p) ? kRoom : kRoom + 1; };
+  Evaluator evaluator = m.evaluator();
+  evaluator.traffic = [=](const Plan& p) { return Seconds{is_small(p) ? 2.0 : 20.0}; };
+  const SearchResult result = search(model_, cluster_, pins_, evaluator, {});
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->step->value, 5.0);
 }
 
 TEST_F(SearchTest, RecommendsTheSimplestWithinTwoPercentThenTheOneWithLeastMemory) {
