@@ -34,4 +34,10 @@ bool all_finite(DType dtype, std::span<const std::byte> bytes) {
   return true;
 }
 
+std::optional<std::string> not_finite(const SavedPiece& piece, std::span<const std::byte> bytes) {
+  if (all_finite(piece.dtype, bytes)) return std::nullopt;
+  const std::string name = piece.tensors.empty() ? "a parameter" : piece.tensors.front().name;
+  return name + " has values that are not finite";
+}
+
 }  // namespace zplan::exec

@@ -14,6 +14,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "exec/checkpoint/format.h"
+#include "exec/checkpoint/saved_file.h"
 #include "exec/offload/open_file.h"
 #include "planner/core/error.h"
 
@@ -30,6 +32,40 @@ std::string partial_name(std::int64_t step) {
 
 void rename(const std::string& from, const std::string& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0) fail_file(to, "cannot get its name", errno);
+}
+
+// Under another name first: what is half removed is no checkpoint.
+void remove_checkpoint(const std::string& folder, std::int64_t step) {
+  const std::string hidden = path_in(folder, partial_name(step));
+  rename(path_in(folder, checkpoint_name(step)), hidden);
+  std::error_code error;
+  fs::remove_all(hidden, error);
+}
+
+// The checksums of a rank's states; nothing: they cannot be read.
+std::optional<std::vector<std::uint64_t>> sums_of(const std::string& checkpoint,
+                                                  std::int32_t rank) {
+  const std::string path = path_in(checkpoint, index_name(rank));
+  std::vector<std::uint64_t> sums;
+  try {
+    for (const SavedPiece& piece : index_from_text(read_saved_text(path), path).pieces)
+      sums.push_back(piece.at.sum);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return sums;
+}
+
+// Whether no rank's states differ, as where every update between the two steps was skipped.
+bool has_same_states(const std::string& folder, std::int64_t step, std::int64_t other) {
+  const std::string one = path_in(folder, checkpoint_name(step)),
+                    two = path_in(folder, checkpoint_name(other));
+  std::int32_t rank = 0;
+  for (; fs::exists(path_in(one, index_name(rank))); ++rank) {
+    const auto sums = sums_of(one, rank);
+    if (!sums || sums != sums_of(two, rank)) return false;
+  }
+  return rank > 0 && !fs::exists(path_in(two, index_name(rank)));
 }
 
 void write_all(int descriptor, const std::string& path, std::string_view text) {
@@ -171,14 +207,13 @@ void remove_partial(const std::string& folder, std::int64_t step) noexcept {
 void prune_checkpoints(const std::string& folder, std::int64_t newest, std::int64_t keep) {
   std::vector<std::int64_t> steps = checkpoint_steps(folder);
   steps.erase(std::upper_bound(steps.begin(), steps.end(), newest), steps.end());
-  std::error_code error;
-  for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size(); ++i) {
-    // Under another name first: what is half removed is no checkpoint.
-    const std::string path = path_in(folder, checkpoint_name(steps[i]));
-    const std::string hidden = path_in(folder, partial_name(steps[i]));
-    rename(path, hidden);
-    fs::remove_all(hidden, error);
+  const auto kept = static_cast<std::size_t>(keep);
+  if (steps.size() > kept && steps.size() > 1 &&
+      has_same_states(folder, steps.back(), *(steps.end() - 2))) {
+    remove_checkpoint(folder, *(steps.end() - 2));
+    steps.erase(steps.end() - 2);
   }
+  for (std::size_t i = 0; i + kept < steps.size(); ++i) remove_checkpoint(folder, steps[i]);
 }
 
 }  // namespace zplan::exec

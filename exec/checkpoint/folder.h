@@ -52,7 +52,9 @@ void write_durably(const std::string& folder, const std::string& name, const std
 // replaced.
 void finish_checkpoint(const std::string& folder, std::int64_t step);
 void remove_partial(const std::string& folder, std::int64_t step) noexcept;
-// Of the finished checkpoints up to `newest` removes all but the last `keep` ones.
+// Of the finished checkpoints up to `newest` removes all but the last `keep` ones. One with the
+// states of the newest is removed ahead of older ones: a training that skips every update would
+// else leave nothing from before it diverged.
 void prune_checkpoints(const std::string& folder, std::int64_t newest, std::int64_t keep);
 
 }  // namespace zplan::exec

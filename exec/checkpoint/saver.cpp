@@ -172,10 +172,8 @@ void Saver::seal(RankPart& part, std::size_t source, const std::byte* data) {
   if (source >= index.pieces.size()) return;
   const SavedPiece& piece = index.pieces[source];
   const bool are_parameters = piece.state == State::kParam || piece.state == State::kMaster;
-  if (!are_parameters || all_finite(piece.dtype, bytes)) return;
-  throw Error(ExitCode::kCheckFailed,
-              fmt::format("{} has values that are not finite",
-                          piece.tensors.empty() ? "a parameter" : piece.tensors.front().name));
+  if (!are_parameters) return;
+  if (const auto words = not_finite(piece, bytes)) throw Error(ExitCode::kCheckFailed, *words);
 }
 
 void Saver::write_part(RankPart& part, const std::string& folder, std::int64_t step) {

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "exec/checkpoint/block_copy.h"
+#include "exec/checkpoint/finite.h"
 #include "exec/checkpoint/folder.h"
 #include "exec/checkpoint/piece_runs.h"
 #include "exec/checkpoint/saved_states.h"
@@ -68,7 +69,7 @@ struct RowRun {
 class Writer {
  public:
   Writer(const Job& job, const ModelFiles& files, const std::string& folder, bool creates)
-      : job_(job) {
+      : job_(job), folder_(files.folder) {
     for (const ModelFile& file : files.files) {
       files_.push_back(std::make_unique<WrittenFile>(folder, file, creates));
       if (creates) std::memcpy(files_.back()->data(), file.start.data(), file.start.size());
@@ -81,12 +82,12 @@ class Writer {
     for (std::size_t i = 0; i < layout.sources.size(); ++i) {
       const PieceSource& source = layout.sources[i];
       if (const std::byte* data = memory.slot_address(source.buffer, source.slot)) {
-        write(layout.index.pieces[i], data);
+        write(layout.index.pieces[i], source, data);
         continue;
       }
       const Slab block(Bytes{source.at.bytes});
       memory.load(source.buffer, source.slot, {source.at.bytes}, block.data());
-      write(layout.index.pieces[i], block.data());
+      write(layout.index.pieces[i], source, block.data());
     }
   }
   void flush() const {
@@ -94,7 +95,12 @@ class Writer {
   }
 
  private:
-  void write(const SavedPiece& piece, const std::byte* data) {
+  void write(const SavedPiece& piece, const PieceSource& source, const std::byte* data) {
+    if (const auto words = not_finite(piece, {data, static_cast<std::size_t>(source.at.bytes)}))
+      throw Error(ExitCode::kCheckFailed,
+                  fmt::format("{}: not written, for {}; an earlier checkpoint is exported by "
+                              "--resume-from it and --steps with its number",
+                              folder_, *words));
     for (const Tensor& own : piece.tensors) {
       const FiledTensor& tensor = *tensors_.at(own.name);
       ZPLAN_ASSERT(tensor.dtype == piece.dtype && tensor.shape == own.shape);
@@ -149,23 +155,29 @@ class Writer {
   }
 
   const Job& job_;
+  std::string folder_;  // as it is named when all is there
   std::vector<std::unique_ptr<WrittenFile>> files_;
   std::map<std::string, const FiledTensor*> tensors_;
 };
 
-// Does its part and throws what went wrong in any process.
+// Does its part and throws what went wrong in any process, with the exit code of that.
 template <typename Part>
 void together(Rendezvous* rendezvous, const Part& part) {
-  std::string wrong;
+  std::string wrong;  // a byte that is the exit code, and the words
+  const auto note = [&](ExitCode code, const char* words) {
+    wrong = static_cast<char>(code);
+    wrong += words;
+  };
   try {
     part();
   } catch (const std::exception& error) {
     if (rendezvous == nullptr) throw;
-    wrong = error.what();
+    const auto* known = dynamic_cast<const Error*>(&error);
+    note(known != nullptr ? known->code() : ExitCode::kDevice, error.what());
   }
   if (rendezvous == nullptr) return;
   for (const std::string& each : rendezvous->exchange(wrong))
-    if (!each.empty()) throw Error(ExitCode::kDevice, each);
+    if (!each.empty()) throw Error(static_cast<ExitCode>(each.front()), each.substr(1));
 }
 
 }  // namespace

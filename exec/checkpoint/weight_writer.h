@@ -30,7 +30,8 @@ struct ExportReport {
 DType weight_dtype(const Job& job, const TensorRef& tensor);
 
 // `files` has each tensor of the job. `folder`: of the process of rank 0, else null. Processes that
-// fail tell the others. Throws Error: kDevice when something cannot be written.
+// fail tell the others. Throws Error: kDevice when something cannot be written, kCheckFailed when
+// values are not finite.
 ExportReport write_weights(const Job& job, const ModelFiles& files,
                            const std::vector<RankMemory>& memory, ExportFolder* folder,
                            Rendezvous* rendezvous);

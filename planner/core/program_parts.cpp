@@ -1,6 +1,7 @@
 #include "planner/core/program_parts.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,17 +34,49 @@ PartFiles names_of(ProgramPart part) {
   ZPLAN_ASSERT(false);
 }
 
-// The exit code of a program that gets the terminal's signals, too.
+// While a program runs that gets the terminal's signals, too, an interrupt is for that one alone:
+// this process waits for its end, as system() of the C library does.
+class InterruptsIgnored {
+ public:
+  InterruptsIgnored() {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGINT, &ignore, &before_);
+  }
+  ~InterruptsIgnored() { sigaction(SIGINT, &before_, nullptr); }
+  InterruptsIgnored(const InterruptsIgnored&) = delete;
+  InterruptsIgnored& operator=(const InterruptsIgnored&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+// Starts a program that an interrupt ends. Returns 0 or the error.
+int spawn(pid_t& child, std::array<char*, 4>& words) {
+  sigset_t usual;
+  sigemptyset(&usual);
+  sigaddset(&usual, SIGINT);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const int error = posix_spawn(&child, words[0], nullptr, &attributes, words.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  return error;
+}
+
+// Returns the exit code of a program, as a shell says it: 128 and its number for a signal.
 int exit_code_of(std::array<char*, 4> words) {
+  constexpr int kSignal = 128;
+  const InterruptsIgnored ignored;
   pid_t child = 0;
-  const int error = posix_spawn(&child, words[0], nullptr, nullptr, words.data(), environ);
-  if (error != 0)
+  if (const int error = spawn(child, words); error != 0)
     throw Error(ExitCode::kDevice, fmt::format("cannot start {}: {}", words[0],
                                                std::generic_category().message(error)));
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kSignal + WTERMSIG(status);
 }
 
 }  // namespace
@@ -63,6 +96,9 @@ void build_part(ProgramPart part) {
   if (launcher == nullptr) return;
   std::string program = launcher, option = "--build", word = names_of(part).word;
   const int code = exit_code_of({program.data(), option.data(), word.data(), nullptr});
+  if (code == static_cast<int>(ExitCode::kInterrupted))
+    throw Error(ExitCode::kInterrupted,
+                fmt::format("{} {} {} was interrupted", program, option, word));
   if (code != 0)
     throw Error(ExitCode::kDevice,
                 fmt::format("{} {} {} failed, see the messages above", program, option, word));

@@ -17,8 +17,8 @@ enum class ProgramPart : std::uint8_t { kExecutor, kCuda };
 // Where the part lies, or should lie.
 std::string part_path(ProgramPart part);
 
-// Has the part built if this program was started by ./zplan; does nothing otherwise. Throws
-// Error(kDevice) if building fails.
+// Has the part built if this program was started by ./zplan; does nothing otherwise. Throws Error:
+// kInterrupted if the build was interrupted, kDevice if it failed.
 void build_part(ProgramPart part);
 
 }  // namespace zplan

@@ -214,7 +214,8 @@ std::string to_json(const Plan& plan, const PlanSeal& seal) {
                         {"hardware", json_of(seal.hardware)},
                         {"decisions", seal.decisions},
                         {"fingerprint", seal.fingerprint}};
-  return j.dump(2) + "\n";
+  constexpr bool kAsciiOnly = true;  // so that no name hides or turns what is beside it
+  return j.dump(2, ' ', kAsciiOnly) + "\n";
 }
 
 std::string decisions_hash(const Plan& plan) {

@@ -104,11 +104,15 @@ std::vector<std::string> better_of(const ModelConfig& model, const Pair& sets,
   return {stored, fused};
 }
 
+std::string_view library_of(const Cluster& cluster) {
+  return has_own_kernels(cluster) ? "cuDNN" : "FlashAttention";
+}
+
 std::string no_kernel_words(const KernelSet& fused, std::int64_t head_size,
                             const Cluster& cluster) {
-  const std::string_view library = has_own_kernels(cluster) ? "cuDNN" : "FlashAttention";
-  return fmt::format("{} has no fused attention for heads of {} in {} on {}", library, head_size,
-                     fused.compute == DType::kF32 ? "fp32" : "16 bits", cluster.node.device.name);
+  return fmt::format("{} has no fused attention for heads of {} in {} on {}", library_of(cluster),
+                     head_size, fused.compute == DType::kF32 ? "fp32" : "16 bits",
+                     cluster.node.device.name);
 }
 
 }  // namespace
@@ -159,6 +163,23 @@ std::string attention_words(const Plan& plan, const ModelConfig& model, const Cl
       "SLOW attention on vector units: {}; with {}, which stores scores, kernels "
       "take {:.2g} times as long",
       lack, sets.stored.id, 1 / times);
+}
+
+std::string kernel_set_words(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
+  const DeviceProfile& device = cluster.node.device;
+  const std::string attention = attention_words(plan, model, cluster);
+  if (!attention.empty()) return fmt::format("{}: {}", plan.kernel_set, attention);
+  if (plan.kernel_set != device.kernel_set)
+    return fmt::format("{} is a decision of the plan: the usual kernel set of {} is {}",
+                       plan.kernel_set, device.name, device.kernel_set);
+  const KernelSet& set = find_kernel_set(plan.kernel_set);
+  const std::int64_t head_size = widest_head(model);
+  const bool has_fused =
+      set.runs_on == RunsOn::kCuda && set.fused_attention && library_takes(set, head_size, cluster);
+  const std::string why = has_fused ? fmt::format(", and {} has fused attention for heads of {}",
+                                                  library_of(cluster), head_size)
+                                    : "";
+  return fmt::format("{} is the usual kernel set of {}{}", plan.kernel_set, device.name, why);
 }
 
 }  // namespace zplan

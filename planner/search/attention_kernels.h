@@ -33,4 +33,7 @@ std::vector<std::string> kernel_sets_tried(const ModelConfig& model, const Clust
 // there is nothing to say.
 std::string attention_words(const Plan& plan, const ModelConfig& model, const Cluster& cluster);
 
+// The plan's kernel set and why it has it, one sentence; of every plan.
+std::string kernel_set_words(const Plan& plan, const ModelConfig& model, const Cluster& cluster);
+
 }  // namespace zplan

@@ -58,6 +58,12 @@ class Doctor(CliTest):
         os.environ["PATH"] = "/nowhere"
         self.assertEqual(self.findings()["Launcher"]["presence"], "no")
 
+    def test_a_plug_in_that_is_named_is_said_by_its_path(self):
+        self.addCleanup(os.environ.pop, "ZPLAN_CUDA_PLUGIN")
+        os.environ["ZPLAN_CUDA_PLUGIN"] = "/nowhere/libzplan_cuda.so"
+        self.assertEqual(self.findings()["CUDA plug-in"]["found"],
+                         "/nowhere/libzplan_cuda.so does not exist")
+
     def test_unknown_options_are_refused(self):
         self.bad(BAD_INPUT, "doctor", "--nvme", "x", says="--nvme-dir")
 

@@ -102,6 +102,17 @@ class Explain(CliTest):
                                places=9)
         self.assertRegex(names["search.least_bound_s"]["formula"], r"ZeRO-\d gpu.*dp \d+ x tp")
 
+    def test_why_a_plan_has_its_kernel_set(self):
+        """cuDNN takes no heads of 20."""
+        question = ("--model", "tiny-mla", "--cluster", "dgx-a100", "--dp", "8", "--simulations", "4")
+        lack = "cuDNN has no fused attention for heads of 20"
+        for kernels, says in (("cuda.sm80.bf16", "SLOW attention on vector units: "),
+                              ("cuda.sm80.bf16.unfused", "scores of attention are stored: ")):
+            answer = self.good_json("explain", *question, "--kernel-set", kernels)
+            self.assertIn(f"{kernels}: {says}{lack}", answer["kernel_set"])
+        text = self.good("explain", *TINY)
+        self.assertIn("\nKernel set\n  cpu.f32 is the usual kernel set of ", text)
+
     def test_an_interval_is_a_factor_for_each_constant(self):
         one = self.good_json("explain", *BIG, "time.interval.high_s")
         self.assertGreater(len(one["terms"]), 4)

@@ -2,6 +2,7 @@
 is one line at once; pipes with a writer are read.
 """
 
+import json
 import os
 import socket
 import subprocess
@@ -124,6 +125,21 @@ class Names(CliTest):
         text = self.good("plan", "--model", "./model.json", "--cluster", "workstation")
         self.assertIn("tiny\\u202egpt", text)
         self.assertNotIn("\u202e", text)
+
+    def test_json_escapes_them_too_and_reads_as_the_same_names(self):
+        model = self.read(os.path.join(ROOT, "models/catalogue/tiny-gpt.json"))
+        name = "tiny\u202egpt\u2066\U000e0041\u00e9"
+        self.write("model.json", model.replace('"tiny-gpt"', f'"{name}"'))
+        self.write(name + ".json", model)
+        question = ("--model", "./model.json", "--cluster", "workstation")
+        text = self.good("plan", *question, "--json")
+        self.assertTrue(text.isascii())
+        self.assertEqual(json.loads(text)["model"]["name"], name)
+        self.good("plan", "--model", f"./{name}.json", "--cluster", "workstation", "-o", "plan.json")
+        text = self.read("plan.json")
+        self.assertTrue(text.isascii())
+        self.assertEqual(json.loads(text)["model"], f"./{name}.json")
+        self.good("simulate", "plan.json")  # the name still finds the file
 
 
 if __name__ == "__main__":

@@ -386,6 +386,37 @@ class Spoiled(KeepTest):
         self.assertIn("the end of the training is not kept", lines[-1])
         self.assertEqual(self.checkpoints(), [])
 
+    def test_weights_that_are_no_numbers_are_not_exported(self):
+        weights = self.spoiled_weights()
+        before = self.files()
+        for steps in ("0", "2"):
+            lines = self.lines(CHECK_FAILED, "--weights", weights, "--steps", steps, "--export", "out")
+            self.assertRegex(lines[-1], r"^zplan: out: not written, for \S+ has values that are not "
+                             "finite; .* --resume-from")
+        self.assertEqual(self.files(), before)
+
+    def test_a_training_that_diverges_leaves_the_checkpoint_before_it(self):
+        """A rate of 10 with a decay of 1 lets parameters grow ninefold in each step, until no gradient
+        is finite. What was kept ahead of that goes on as if it had never been."""
+        self.plan = self.tiny_plan("--dp", "2", "--zero", "1")
+        self.write("train.json",
+                   '{"schema": "zplan.train/1", "learning_rate": 10, "weight_decay": 1}')
+        wild = ("--train", "train.json", "--save", KEPT, "--every", "1", "--keep", "2")
+        lines = self.lines(CHECK_FAILED, *wild, "--steps", "100")
+        skipped = re.search(r"step (\d+): every update since step (\d+) was skipped", lines[-1])
+        self.assertTrue(skipped, lines[-1])
+        self.assertEqual(int(skipped[1]), int(skipped[2]) + 7)
+        # The step that nothing goes on from, and the one before it.
+        before, last = [int(name.removeprefix("step-")) for name in self.checkpoints()]
+        self.assertEqual(before, int(skipped[2]) - 2)
+        good = os.path.join(KEPT, f"step-{before:06}")
+        self.train("--save", "calm", "--train", "train.json", steps=before)
+        expected = self.train("--resume-from", "calm", steps=before + 2)
+        found = self.train("--resume-from", good, steps=before + 2)
+        self.assertEqual(self.losses(found), self.losses(expected))
+        self.assertEqual(found["first_step"], before + 1)
+        self.assertGreaterEqual(last, int(skipped[2]) - 1)
+
     def test_weights_that_are_no_numbers_end_a_training(self):
         weights = self.spoiled_weights()
         lines = self.lines(CHECK_FAILED, "--weights", weights, "--steps", "100", "--save", KEPT)

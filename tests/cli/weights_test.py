@@ -2,13 +2,14 @@
 itself are in tests/frameworks/train_weights.py."""
 
 import json
+import math
 import os
 import random
 import shutil
 import struct
 import sys
 
-from cli_support import BAD_INPUT, OK, CliTest, main
+from cli_support import BAD_INPUT, CHECK_FAILED, OK, CliTest, main
 from launched import Processes
 
 FIELDS = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
@@ -293,6 +294,18 @@ class SeveralProcesses(WeightsTest, Processes):
             answers += [json.loads(out)] if out else []
         (answer,) = answers
         self.assertEqual((answer["check"]["agrees"], answer["weights"]), (True, "mine"))
+
+    def test_all_end_when_the_weights_of_one_are_no_numbers(self):
+        """Which alone holds the last rows."""
+        self.plan("--dp", "2", "--tp", "1", "--pp", "1", "--zero", "3")
+        name, (dtype, shape, values) = list(self.tensors.items())[-1]
+        spoiled = values[:-4] + struct.pack("<f", math.nan)
+        self.folder_of("spoiled", {**self.tensors, name: (dtype, shape, spoiled)})
+        options = ("--dtype", "f32", "--weights", "spoiled", "--export", "out", "--steps", "0")
+        for code, _, stderr in self.ends(self.start(2, *options)):
+            self.assertEqual(code, CHECK_FAILED, stderr)
+            self.assertIn(f"out: not written, for {name.removesuffix('.weight')}", stderr)
+        self.assertFalse(os.path.exists(self.path("out")))
 
     def test_all_end_when_one_cannot_write(self):
         self.plan("--dp", "4")

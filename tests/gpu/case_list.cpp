@@ -7,6 +7,7 @@
 #include "exec/cpu/cpu_device.h"
 #include "exec/cpu/kernels/round_fp8.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/program/kernels/fp8_products.h"
 
 namespace zplan::gpu {
@@ -309,7 +310,7 @@ Values as_multiplied(const Case& c, const KernelSet& set, Values values) {
 std::string describe(const Case& c) {
   std::string text;
   for (const auto& [letter, size] : c.sizes) text += fmt::format(" {}={}", letter, size);
-  text += fmt::format(" attr={}", fmt::join(c.attributes, ","));
+  text += fmt::format(" attr={}", joined(c.attributes, ","));
   if (c.operands != 0) text += fmt::format(" {} operands", c.operands);
   return text.substr(1) + (c.adds ? " adds" : "") + (c.wide_gradients ? " wide gradients" : "");
 }

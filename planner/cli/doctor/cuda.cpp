@@ -16,6 +16,7 @@
 
 #include "exec/cuda_plugin.h"
 #include "planner/cli/doctor/doctor.h"
+#include "planner/core/program_parts.h"
 #include "planner/core/quantity.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -23,7 +24,6 @@ namespace zplan {
 namespace {
 
 constexpr const char* kRunsPlans = "run on a GPU";
-constexpr const char* kPlugin = "libzplan_cuda.so";
 
 struct CloseLibrary {
   void operator()(void* handle) const { dlclose(handle); }
@@ -230,8 +230,9 @@ HostFinding plugin_finding(const std::filesystem::path& path, const Library& plu
   HostFinding f{"CUDA plug-in", Presence::kNo, "", kRunsPlans, ""};
   std::error_code failed;
   if (!std::filesystem::exists(path, failed)) {
-    f.found = path.filename() == kPlugin ? fmt::format("{} is not beside the program", kPlugin)
-                                         : fmt::format("{} does not exist", path.string());
+    const bool is_usual = path == part_path(ProgramPart::kCuda);
+    f.found = is_usual ? fmt::format("{} is not beside the program", path.filename().string())
+                       : fmt::format("{} does not exist", path.string());
     f.advice =
         "./zplan builds it when a plan for GPUs is first run, where the CUDA toolkit is (nvcc 12 "
         "or "

@@ -13,6 +13,7 @@
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
+#include "planner/search/attention_kernels.h"
 
 namespace zplan {
 namespace {
@@ -70,8 +71,13 @@ ExitCode execute(const ExplainCommand& command) {
     return ExitCode::kOk;
   }
   const Explanations all = all_of(*chosen);
+  if (!command.what.empty()) {
+    write_answer(explanation_sheet(find(all, command.what)), command.json);
+    return ExitCode::kOk;
+  }
+  const PlannedJob& planned = chosen->planned;
   write_answer(
-      command.what.empty() ? explanations_sheet(all) : explanation_sheet(find(all, command.what)),
+      explanations_sheet(all, kernel_set_words(planned.plan, planned.model, chosen->cluster)),
       command.json);
   return ExitCode::kOk;
 }

@@ -122,8 +122,9 @@ Sheet explanation_sheet(const Explanation& e) {
   return out;
 }
 
-Sheet explanations_sheet(const Explanations& all) {
+Sheet explanations_sheet(const Explanations& all, const std::string& kernel_set) {
   Sheet out("zplan.explanations/1");
+  out.fact("kernel_set", kernel_set);
   Table table({"what", "value", "formula"});
   std::size_t hidden = 0;
   for (const Explanation& e : all) {
@@ -140,6 +141,8 @@ Sheet explanations_sheet(const Explanations& all) {
         "and {} of stages, lanes, links and other rows, by their index: "
         "memory.classes[0].gpu.slab_bytes",
         {grouped(static_cast<std::int64_t>(hidden))});
+  out.print("\nKernel set\n");
+  out.print(paragraph(kernel_set, 2));
   out.print("\nNot explained\n");
   out.table("without", without);
   return out;

@@ -95,5 +95,25 @@ TEST(AttentionKernels, OnlyWhatIsNotPlainIsSaid) {
               HasSubstr("SLOW attention on vector units: cuDNN has no"));
 }
 
+std::string set_words(const char* kernel_set, const char* model, const char* cluster) {
+  Plan plan;
+  plan.kernel_set = kernel_set;
+  plan.batch.sequence = load_model(model).sequence;
+  return kernel_set_words(plan, load_model(model), load_cluster(cluster));
+}
+
+TEST(AttentionKernels, EverySetHasASentence) {
+  EXPECT_EQ(set_words("cuda.sm80.bf16", "llama3-8b", "dgx-a100"),
+            "cuda.sm80.bf16 is the usual kernel set of A100-SXM4-80GB, and cuDNN has fused "
+            "attention for heads of 128");
+  EXPECT_EQ(set_words("cpu.f32", "tiny-gpt", "workstation"),
+            "cpu.f32 is the usual kernel set of " + load_cluster("workstation").node.device.name);
+  EXPECT_THAT(set_words("cuda.sm80.fp16", "llama3-8b", "dgx-a100"),
+              HasSubstr("is a decision of the plan: the usual kernel set of A100-SXM4-80GB is "
+                        "cuda.sm80.bf16"));
+  EXPECT_THAT(set_words("cuda.sm80.bf16.unfused", "gemma2-9b", "dgx-a100"),
+              HasSubstr("cuda.sm80.bf16.unfused: scores of attention are stored: cuDNN has no"));
+}
+
 }  // namespace
 }  // namespace zplan

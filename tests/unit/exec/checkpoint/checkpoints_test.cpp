@@ -126,6 +126,23 @@ TEST_F(Checkpoints, OfLaterStepsAreNotAmongThoseKept) {
   EXPECT_THAT(checkpoint_steps(path()), ElementsAre(2, 3, 9));
 }
 
+// As where the updates of steps 3 and 4 were skipped.
+TEST_F(Checkpoints, WithTheSameStatesTakeThePlaceOfOneAnother) {
+  namespace fs = std::filesystem;
+  train(saving(2, 1));
+  const auto step = [&](std::int64_t s) { return path_in(path(), checkpoint_name(s)); };
+  fs::copy(step(2), step(3), fs::copy_options::recursive);
+  prune_checkpoints(path(), 3, 2);
+  EXPECT_THAT(checkpoint_steps(path()), ElementsAre(1, 3));
+  fs::copy(step(3), step(4), fs::copy_options::recursive);
+  prune_checkpoints(path(), 4, 2);
+  EXPECT_THAT(checkpoint_steps(path()), ElementsAre(1, 4));
+  fs::copy(step(4), step(5), fs::copy_options::recursive);
+  flip(file(4, "rank-00003.json"), 40);  // nobody knows what it holds
+  prune_checkpoints(path(), 5, 2);
+  EXPECT_THAT(checkpoint_steps(path()), ElementsAre(4, 5));
+}
+
 // Were it removed under its own name, what is left when the power fails would be taken for whole.
 TEST_F(Checkpoints, OldOnesLoseTheirNameBeforeTheirFiles) {
   for (const std::int64_t step : {1, 2})
