@@ -173,6 +173,28 @@ TEST(BytesBound, CountsTheStatesOfATrillionParameters) {
 
 // The units that the first layers alone have are left out of a bound, with all that is kept of
 // them: factored moments, too, which are counted by tensor.
+// The same plan in two spellings: the second has runs of layers that are recomputed alike, of whose
+// stages each is counted by itself.
+TEST(BytesBound, OfStagesInTheMiddleIsThatOfEachCountedByItself) {
+  const ModelConfig model = load_model("175B");
+  Plan plan = pinned({{"/kernel_set", "cuda.sm70.fp16"}}).values();
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.loss_scaling = true;
+  plan.batch = {256, 1, model.sequence};
+  for (const std::int32_t pp : {4, 8, 16})
+    for (const Recompute mode : {Recompute::kNone, Recompute::kFull})
+      for (const Tier tier : {Tier::kGpu, Tier::kCpu}) {
+        plan.parallel.pp = pp;
+        plan.placement.optimizer = tier;
+        if (mode == Recompute::kFull) plan.placement.activations = tier;
+        plan.recompute = {{mode, 0}};
+        Plan spelled = plan;
+        spelled.recompute = {{mode, 6}, {mode, 0}};
+        ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+        EXPECT_EQ(bytes_bound(plan, model), bytes_bound(spelled, model)) << to_json(plan);
+      }
+}
+
 TEST(BytesBound, OfAModelWhoseFirstLayersAreDenseIsBelowWhatIsPlaced) {
   ModelConfig model = load_model("llama3-8b");
   model.layers = 2;
