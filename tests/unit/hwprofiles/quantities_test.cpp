@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "hwprofiles/kernel_tables.h"
 #include "tests/support/error_message.h"
 
 namespace zplan {
