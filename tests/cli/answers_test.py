@@ -343,7 +343,7 @@ class Plans(CliTest):
         text = big()
         for word in (
             "Model", "1.0", "sequence 1,024", "global batch 2,560", "dgx2x32", "512", "Plan",
-            "ZeRO", "Memory", "Time", "tokens/s", "MFU", "Split", "Search", "not proven",
+            "ZeRO", "Memory", "Time", "tokens/s", "MFU", "Split", "Search", "proven by this cost model",
             "Rejected", "Fingerprint", "Next", "-o plan.json",
         ):
             self.assertIn(word, text)
