@@ -130,7 +130,7 @@ struct HwProfile {
   std::string hash;                  // of the file's text, for reports
   std::string file;                  // that it was read from; empty: built in
 
-  // Of one source, as Plan's are.
+  // These stand in one source, as those of Plan do.
   HwProfile();
   HwProfile(const HwProfile&);
   HwProfile(HwProfile&&) noexcept;

@@ -248,7 +248,7 @@ struct Plan {
   // dropped. 0: the work is even, and there is room for whatever the router chooses.
   double expert_imbalance = 0;
 
-  // Of one source: written out, each of them takes more room than most of what copies plans.
+  // These stand in one source: each of them is longer than most of the code that copies plans.
   Plan();
   Plan(const Plan&);
   Plan(Plan&&) noexcept;

@@ -264,7 +264,7 @@ std::vector<TierBytes> BytesBounds::of(const Plan& plan, const StagePieces& stag
     return counts_of(plan, model_, pieces, whole, unit_layers, own);
   };
   MiddleStages middle;
-  // Where layers differ stages with as many of them do, too.
+  // Where layers differ, stages with as many of them differ, too.
   const bool are_alike = whole && plan.recompute.size() == 1 && model_.first_layers() == 0;
   for (const std::vector<PieceInFlight>& own : stages) {
     const PieceInFlight& at = own.front();

@@ -69,7 +69,7 @@ class PlanEvaluator {
     return bound(deepest, job).bound_of_depths(deepest);
   }
 
-  // Of parameters and gradients, between ranks and between tiers.
+  // Returns what parameters and gradients take between ranks and between tiers.
   Seconds traffic(const Plan& plan) {
     const std::optional<Plan> on_gpu = all_on_gpu(plan, model_);
     Seconds most = on_gpu ? exchanged(*on_gpu) : Seconds{};
@@ -181,7 +181,7 @@ class PlanEvaluator {
     return job;
   }
 
-  // For a bound of its time.
+  // Lowers the stages that a bound of its time looks at.
   Job lowered_in_part(const Plan& plan) {
     Job job = of_bounded_stages(plan);
     operations_ += kLowering * nodes_of(job);

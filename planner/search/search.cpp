@@ -328,14 +328,14 @@ class Search {
     if (options_.progress) options_.progress(stats_);
   }
 
-  // One whose bound rises with what it sends waits for its turn again.
+  // A leaf whose bound rises with what it sends waits for its turn again.
   void weigh_or_fit(Leaf& leaf) const {
     const Seconds estimated = leaf.candidate.bound;
     if (leaf.rung == Rung::kEstimated && !all_count_) weigh(leaf, evaluator_);
     if (leaf.candidate.bound <= estimated) fit(leaf, evaluator_);
   }
 
-  // Of leaves that were fitted or simulated those that were not simulated as variants of others.
+  // Counts leaves that were fitted or simulated, but for those known as variants of others.
   std::int64_t new_of(const Wave& wave) const {
     return std::ranges::count_if(wave, [this](std::size_t i) {
       return leaves_[i].rung >= Rung::kFitted && !ranking_.has(leaves_[i].candidate.plan);

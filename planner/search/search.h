@@ -167,8 +167,8 @@ struct Evaluator {
   // simulated period with its prefetch or a shallower one. Empty: nothing is known.
   std::function<Seconds(const Plan&)> bound{};
   std::function<Seconds(const Plan&)> bound_of_depths{};
-  // Never above the simulated period: what the plan's parameters and gradients alone take between
-  // ranks and tiers, which many plans share. Empty: nothing is known.
+  // Returns what the plan's parameters and gradients alone take between ranks and tiers, which many
+  // plans share: never more than the simulated period. Empty: nothing is known.
   std::function<Seconds(const Plan&)> traffic{};
   // How much has been simulated so far, in operations; a plan that is lowered, bounded or placed
   // counts as those that take as long. Empty: nothing is counted.

@@ -259,8 +259,8 @@ inline std::vector<Choice> in_order_of_new_pairs(std::vector<Choice> plans) {
   return ordered;
 }
 
-// What tests train: of the cover the sixth that has most pairs, and every level; all of it where
-// everything is asked for.
+// Tests train the sixth of the cover that has most pairs, and every level; they train all of it
+// where everything is asked for.
 inline const std::vector<Choice>& choices_to_train() {
   constexpr std::size_t kOneIn = 6;
   static const std::vector<Choice> choices = [] {

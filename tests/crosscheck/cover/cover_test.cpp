@@ -210,7 +210,7 @@ std::string plan_name(const testing::TestParamInfo<Choice>& plan) {
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, Cover, testing::ValuesIn(testing_support::choices_to_train()),
                          plan_name);
-// To sanitizers these would be those of fp32 once more.
+// To sanitizers these cases would be those of fp32 once more.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CoverInFp64);
 INSTANTIATE_TEST_SUITE_P(Pairwise, CoverInFp64,
                          testing::ValuesIn(testing_support::kSanitized

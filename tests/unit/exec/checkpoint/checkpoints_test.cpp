@@ -126,7 +126,7 @@ TEST_F(Checkpoints, OfLaterStepsAreNotAmongThoseKept) {
   EXPECT_THAT(checkpoint_steps(path()), ElementsAre(2, 3, 9));
 }
 
-// As where the updates of steps 3 and 4 were skipped.
+// The states are as they are where the updates of steps 3 and 4 were skipped.
 TEST_F(Checkpoints, WithTheSameStatesTakeThePlaceOfOneAnother) {
   namespace fs = std::filesystem;
   train(saving(2, 1));

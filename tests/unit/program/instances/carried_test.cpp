@@ -1,4 +1,4 @@
-// What a step begins with: besides model states the gradients that a delayed update has left.
+// A step begins with the model states and with the gradients that a delayed update has left.
 #include "planner/program/instances/carried.h"
 
 #include <gtest/gtest.h>
