@@ -41,9 +41,10 @@ constexpr std::int64_t kLowering = 2, kPricing = 3, kPlacing = 6, kWalking = 12,
 
 class PlanEvaluator {
  public:
-  PlanEvaluator(const ModelConfig& model, const Cluster& cluster)
+  PlanEvaluator(const ModelConfig& model, const Cluster& cluster, KeepSimulation keep)
       : model_(model),
         cluster_(cluster),
+        keep_(std::move(keep)),
         wires_(cluster_),
         floors_(model_, cluster_, &wires_),
         bytes_(model_) {}
@@ -134,9 +135,11 @@ class PlanEvaluator {
   Seconds simulate(const Plan& plan, double tolerance) {
     Job job = lower(plan, model_);
     place(job, {.slack = plan.slack});
-    const sim::SimResult result = sim::simulate(CostModel(job, cluster_, &wires_),
-                                                {.tolerance = tolerance, .fingerprint = {}});
+    const sim::SimResult result = sim::simulate(
+        CostModel(job, cluster_, &wires_),
+        {.find_reliances = keep_ != nullptr, .tolerance = tolerance, .fingerprint = {}});
     operations_ += kPreparing * nodes_of(job) + result.ops - result.skipped_ops;
+    if (keep_) keep_(plan, result);
     return result.period;
   }
 
@@ -228,6 +231,7 @@ class PlanEvaluator {
 
   const ModelConfig model_;
   const Cluster cluster_;
+  const KeepSimulation keep_;
   SharedWires wires_;
   TimeFloors floors_;
   BytesBounds bytes_;
@@ -242,8 +246,8 @@ class PlanEvaluator {
 
 }  // namespace
 
-Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
-  const auto self = std::make_shared<PlanEvaluator>(model, cluster);
+Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster, KeepSimulation keep) {
+  const auto self = std::make_shared<PlanEvaluator>(model, cluster, std::move(keep));
   return {
       .estimate = [self](const Plan& plan) { return self->estimate(plan); },
       .fit = [self](const Plan& plan) { return self->fit(plan); },

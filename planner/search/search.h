@@ -69,6 +69,10 @@
 
 namespace zplan {
 
+namespace sim {
+struct SimResult;
+}
+
 inline constexpr double kTieTolerance = 0.02;
 inline constexpr int kToldApart = 90;  // worlds of 100
 // A plan is called proven where no plan of the space can be faster by more than this share.
@@ -182,7 +186,11 @@ struct Evaluator {
   // (shared_work.h). Empty: nothing is known.
   std::function<Seconds(const Plan&)> shared_work{};
 };
-Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster);
+// Told what each simulation has found, with its reliances; called from several threads at a time.
+// Empty: nobody asks, and no reliances are looked for.
+using KeepSimulation = std::function<void(const Plan&, const sim::SimResult&)>;
+Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster,
+                         KeepSimulation keep = {});
 // Changes one field of a plan that does not fit; the first change that fits in words, or empty.
 std::string smallest_change(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
                             const Evaluator& evaluator);

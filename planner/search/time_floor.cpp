@@ -4,6 +4,7 @@
 
 #include "planner/lower/lower.h"
 #include "planner/plan/choices.h"
+#include "planner/program/instances/edges.h"
 #include "planner/search/counted_layers.h"
 #include "sim/simulate.h"
 
@@ -169,7 +170,9 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
   }
   const Plan simple = representative(plan, shape_of(model_));
   const ModelConfig model = least_of(plan, model_);
-  const Job job = waits ? lower(simple, model) : lower_unordered(simple, model);
+  Job job = lower_unordered(simple, model);
+  if (waits)
+    for (RankClass& c : job.classes) derive_data_edges(c.program, ImpliedEdges::kMayStay);
   const KernelTimes times =
       pass_times(job, model_.layers, model_.first_layers(), waits, cluster_, wires_);
   const std::lock_guard lock(mutex_);

@@ -164,11 +164,16 @@ Answer find_answer(const PlanCommand& typed) {
       .threads = command.threads,
       .progress = [&](const std::string& line) { progress.show("searching: " + line); },
       .stop = options.stop};
-  Evaluator evaluator = make_evaluator(answer.model, answer.cluster);
+  PlanWorlds worlds(answer.cluster, use.evidence);
+  Evaluator evaluator = make_evaluator(
+      answer.model, answer.cluster,
+      [&worlds](const Plan& plan, const sim::SimResult& found) { worlds.keep(plan, found); });
   answer.objective = settle_objective(command.objective, answer.model, answer.cluster, evaluator,
                                       options, run, command.pins);
   answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
-  evaluator.wins = make_wins(answer.model, answer.cluster, use.evidence);
+  evaluator.wins = [&worlds](const Plan& fastest, const Plan& other) {
+    return worlds.wins(fastest, other);
+  };
   ExactTimes exact(answer.model, answer.cluster);
   evaluator.simulate_exactly = [&exact](const Plan& plan) { return exact.simulate(plan); };
   answer.search = search(answer.model, answer.cluster, command.pins, evaluator, options);
