@@ -42,6 +42,16 @@ TEST(Finite, OfHalfPrecisionByItsBits) {
   EXPECT_FALSE(is_finite(DType::kBf16, Bits{0x7fc0}));
 }
 
+TEST(Finite, NamesTheParameterWhoeverHoldsPartsOfIt) {
+  const std::vector<float> elements{1, NAN};
+  SavedPiece own;
+  own.pieces = 2;
+  own.tensors.emplace_back().name = "head.weight";
+  EXPECT_EQ(not_finite(own, std::as_bytes(std::span(elements))),
+            "head.weight has values that are not finite");
+  EXPECT_EQ(not_finite(own, std::as_bytes(std::span(elements).first(1))), std::nullopt);
+}
+
 TEST(Finite, IntegersAlwaysAre) { EXPECT_TRUE(is_finite<std::int32_t>(DType::kI32, {-1, 1})); }
 
 }  // namespace
