@@ -106,6 +106,21 @@ class Trainings(Outputs):
         time.sleep(0.5)
         self.stops(process)
 
+    def test_no_file_takes_the_place_of_an_output_that_is_closed(self):
+        process = subprocess.Popen(
+            ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", PROGRAM, *self.run, "--steps", "1000000",
+             "--every", "1"],
+            cwd=self.folder,
+        )  # fmt: skip
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        end = time.monotonic() + TIMEOUT_S
+        while not (os.path.isdir(self.path(KEPT)) and self.kept()):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+        for descriptor in range(3):
+            self.assertEqual(os.readlink(f"/proc/{process.pid}/fd/{descriptor}"), "/dev/null")
+
     def test_processes_without_outputs_finish_and_are_kept(self):
         processes = []
         for rank, environment in enumerate(self.places(2)):
