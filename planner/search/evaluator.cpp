@@ -147,7 +147,7 @@ class PlanEvaluator {
 
  private:
   JobBound bound(const Plan& plan, Job& job) {
-    const JobBound found =
+    JobBound found =
         bound_of_job(plan, job, cluster_, floors_, in_flight(plan), {.wires = &wires_});
     count_bound(job, !found.is_far_above());
     return found;
