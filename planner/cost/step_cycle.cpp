@@ -35,10 +35,15 @@ struct StepCycle::Walk {
   // End of the latest one walked of the first so many on a lane.
   std::optional<SimTime> end_of(Lane lane, std::int64_t completed) const {
     const std::vector<Done>& done = lanes[index_of(lane)];
+    if (done.empty() || done.front().sequence >= completed) return std::nullopt;
+    // Each comes at least one after the one before it; most follow each other.
+    const std::int64_t behind = std::max<std::int64_t>(0, done.back().sequence + 1 - completed);
+    const std::int64_t ahead = completed - done.front().sequence;
+    const std::int64_t size = std::ssize(done);
     const auto after =
-        std::lower_bound(done.begin(), done.end(), completed,
+        std::lower_bound(done.begin() + std::max<std::int64_t>(0, size - behind),
+                         done.begin() + std::min(size, ahead), completed,
                          [](const Done& d, std::int64_t count) { return d.sequence < count; });
-    if (after == done.begin()) return std::nullopt;
     return std::prev(after)->end;
   }
 };

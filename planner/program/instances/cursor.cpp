@@ -14,6 +14,8 @@ ProgramIndex::ProgramIndex(const Program& program)
       block_prefix_(program.blocks.size()),
       node_prefix_(program.nodes.size()) {
   count(0);
+  lane_places_.reserve(program.nodes.size());
+  for (NodeIndex n = 0; n < program.nodes.size(); ++n) lane_places_.push_back(lane_place(n));
   ranges_.reserve((kLaneCount + 1) * program.blocks.size());
   for (std::size_t l = 0; l < kLaneCount; ++l) list_items(static_cast<Lane>(l));
   list_items(std::nullopt);
@@ -61,15 +63,15 @@ std::vector<BlockIndex> ProgramIndex::path(BlockIndex block) const {
   return result;
 }
 
-std::int64_t ProgramIndex::lane_sequence(NodeIndex node, const Iterations& at) const {
+ProgramIndex::LanePlace ProgramIndex::lane_place(NodeIndex node) const {
   const Node& n = program_->nodes[node];
   const std::size_t lane = index(n.lane);
-  std::int64_t sequence = node_prefix_[node].lane[lane];
+  LanePlace place{.constant = node_prefix_[node].lane[lane], .per_iteration = {}};
   for (BlockIndex b = n.block;; b = program_->blocks[b].parent) {
-    const Block& block = program_->blocks[b];
-    sequence += at[static_cast<std::size_t>(block.depth)] * per_iteration_[b].lane[lane];
-    if (b == 0) return sequence;
-    sequence += block_prefix_[b].lane[lane];
+    const auto depth = static_cast<std::size_t>(program_->blocks[b].depth);
+    place.per_iteration[depth] = per_iteration_[b].lane[lane];
+    if (b == 0) return place;
+    place.constant += block_prefix_[b].lane[lane];
   }
 }
 

@@ -49,7 +49,12 @@ class ProgramIndex {
   std::vector<BlockIndex> path(BlockIndex block) const;
   // What the edge demands of an instance of its owner; nothing when it reaches before the start.
   std::optional<Threshold> resolve(const Edge& edge, const Iterations& at) const;
-  std::int64_t lane_sequence(NodeIndex node, const Iterations& at) const;
+  std::int64_t lane_sequence(NodeIndex node, const Iterations& at) const {
+    const LanePlace& own = lane_places_[node];
+    std::int64_t sequence = own.constant;
+    for (std::size_t d = 0; d < at.size(); ++d) sequence += own.per_iteration[d] * at[d];
+    return sequence;
+  }
   std::int64_t program_sequence(NodeIndex node, const Iterations& at) const;
   // Of a block, the items with nodes of one lane, or of any.
   std::span<const Block::Item> items(BlockIndex block, std::optional<Lane> lane) const {
@@ -65,9 +70,15 @@ class ProgramIndex {
   struct Range {
     std::size_t begin = 0, size = 0;
   };
+  // Of a node in its lane: affine in the iterations of the blocks it is in, none of the others'.
+  struct LanePlace {
+    std::int64_t constant = 0;
+    Iterations per_iteration{};
+  };
   static std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
   static std::size_t list_of(std::optional<Lane> lane) { return lane ? index(*lane) : kLaneCount; }
   void count(BlockIndex block);
+  LanePlace lane_place(NodeIndex node) const;
   void list_items(std::optional<Lane> lane);
   bool has_nodes(const Block::Item& item, std::optional<Lane> lane) const;
 
@@ -75,8 +86,9 @@ class ProgramIndex {
   std::vector<Counts> per_iteration_;  // nodes of one iteration of each block
   std::vector<Counts> block_prefix_;   // nodes of the parent's iteration before the block
   std::vector<Counts> node_prefix_;    // nodes of the block's iteration before the node
-  std::vector<Block::Item> items_;     // of all lists: a lane each, then of all lanes
-  std::vector<Range> ranges_;          // in items_; by list, then block
+  std::vector<LanePlace> lane_places_;
+  std::vector<Block::Item> items_;  // of all lists: a lane each, then of all lanes
+  std::vector<Range> ranges_;       // in items_; by list, then block
 };
 
 // Enumerates instances of one lane, or of all lanes, in program order; never ends.
