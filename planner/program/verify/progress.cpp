@@ -16,7 +16,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kVerifiedSteps = 2;
 constexpr std::int64_t kQueueDepth = 1;  // operations of a lane launched and not completed
 
 // One lane of one class and the instance at its head.
