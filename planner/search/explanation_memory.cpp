@@ -11,8 +11,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t index(Tier tier) { return static_cast<std::size_t>(tier); }
-
 // Ranks of each stage whose memory counts together: one of the fullest stage, or of a node.
 NodeFill counted_ranks(const Explained& plan, Tier tier) {
   std::vector<TierBytes> bytes;

@@ -16,8 +16,6 @@ constexpr std::size_t kLargestListed = 5;
 // page cache need the rest. No run has measured it.
 constexpr double kPinnable = 0.9;
 
-std::size_t index(Tier tier) { return static_cast<std::size_t>(tier); }
-
 Bytes of_node(const std::vector<TierBytes>& per_rank, const NodeFill& fill, Tier tier) {
   Bytes sum{0};
   for (const auto& [stage, ranks] : fill) {

@@ -12,6 +12,8 @@
 namespace zplan {
 
 using TierBytes = std::array<Bytes, kTierCount>;
+// Where a tier stands in what is kept by tier.
+constexpr std::size_t index(Tier tier) { return static_cast<std::size_t>(tier); }
 
 // Where the bytes of a rank or node saturate; adding a reserve still fits 64 bits.
 inline constexpr Bytes kMostBytes{std::int64_t{1} << 62};

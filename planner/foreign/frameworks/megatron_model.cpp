@@ -11,11 +11,11 @@
 #include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/frameworks/layer_pattern.h"
 #include "planner/foreign/frameworks/megatron.h"
+#include "planner/foreign/hugging_face/families.h"
 
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kMostSize = std::int64_t{1} << 24;
 // Tokens of the vocabulary of GPT-2's tokenizer, which most scripts of the repository name
 // [Radford19].
 constexpr std::int64_t kGpt2Vocabulary = 50257;

@@ -10,6 +10,7 @@
 
 namespace zplan {
 
+// The greatest size that a file may say of a model.
 inline constexpr std::int64_t kMostSize = 1 << 24;
 
 using FamilyReader = void (*)(ConfigKeys& keys, ModelConfig& model);

@@ -4,7 +4,7 @@ namespace zplan {
 namespace {
 
 // All parts one after the other.
-View flat(View rows) {
+View as_rows(View rows) {
   rows.shape = {rows.shape[0] * rows.shape[1], rows.shape[2]};
   return rows;
 }
@@ -180,7 +180,7 @@ void Experts::forward(LayerPass& to, const View& x) const {
   if (to.emits(up_.op)) multiply(to, up_, to[received_], to[fc1_]);
   if (to.emits(LayerOperator::kActivation))
     to.kernel(Part::kExpertGate, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
-              {read(flat(to[fc1_])), write(flat(to[gate_]))}, activation_);
+              {read(as_rows(to[fc1_])), write(as_rows(to[gate_]))}, activation_);
   if (to.emits_all()) combine(to);
 }
 
@@ -225,13 +225,13 @@ View Experts::activation_backward(LayerPass& to, const View& dgate) const {
   if (!gated_) {
     if (to.emits_inputs())
       to.kernel(Part::kExpertGate, KernelId::kGeluBackward,
-                {read(flat(to[fc1_])), update(flat(dgate))}, activation_);
+                {read(as_rows(to[fc1_])), update(as_rows(dgate))}, activation_);
     return dgate;
   }
   const View dfc1 = to.handed(Part::kExpertUp, dfc1_.name.c_str(), dfc1_.shape, false);
   if (to.emits_inputs())
     to.kernel(Part::kExpertGate, KernelId::kSwigluBackward,
-              {read(flat(to[fc1_])), read(flat(dgate)), write(flat(dfc1))}, activation_);
+              {read(as_rows(to[fc1_])), read(as_rows(dgate)), write(as_rows(dfc1))}, activation_);
   return dfc1;
 }
 
