@@ -7,6 +7,7 @@ from cli_support import BAD_INPUT, INFEASIBLE, CliTest, main
 WIDTH = 110
 OFFLOADED = ("--model", "zero-infinity-10b", "--cluster", "dgx2", "--optimizer", "cpu",
              "--params", "cpu", "--zero", "3", "--recompute", "full", "--gather", "layer")
+QUICK = ("--simulations", "1")  # where any plan does
 
 
 # Of sections 3 and 4 of ZeRO-Infinity, by operations and bytes, not by their quotients.
@@ -87,7 +88,7 @@ class Bandwidth(CliTest):
         self.assertGreater(copies["points"][0]["exposed_s"], copies["points"][4]["exposed_s"])
 
     def test_the_point_of_the_cluster_as_it_is_is_what_simulate_says(self):
-        plan = self.tiny_plan("--zero", "3", "--optimizer", "nvme")
+        plan = self.tiny_plan("--zero", "3", "--optimizer", "nvme", "--tp", "1", "--pp", "1")
         answer = self.good_json("bandwidth", plan)
         self.assertEqual(answer["step_s"], self.good_json("simulate", plan)["time"]["step_s"])
 
@@ -114,9 +115,11 @@ class Bandwidth(CliTest):
                 self.assertLessEqual(most[1], line["time_s"] * 1.001, line["part"])
 
     def test_first_line_is_the_verdict_and_tables_are_tidy(self):
-        for question in (OFFLOADED, ("--model", "llama3-70b", "--cluster", "dgx-h100x16"),
-                         ("--model", "mixtral-8x7b", "--cluster", "dgx-h100"),
-                         ("--model", "zero-infinity-1t", "--cluster", "dgx2")):
+        for question in (OFFLOADED,
+                         ("--model", "llama3-70b", "--cluster", "dgx-h100x16", *QUICK),
+                         ("--model", "mixtral-8x7b", "--cluster", "dgx-h100", *QUICK),
+                         ("--model", "zero-infinity-1t", "--cluster", "dgx2", "--tp", "4", "--pp",
+                          "1", *QUICK)):
             text = self.good("bandwidth", *question)
             self.assertRegex(text.split("\n")[0], r" limits?: .*[0-9.]+ % of a [0-9.]+ m?s step")
             self.tidy(text)

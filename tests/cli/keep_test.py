@@ -449,7 +449,7 @@ class Ending(KeepTest):
             self.assertEqual(more["first_step"], done + 1)
 
     def test_a_long_step_is_given_up_and_done_anew(self):
-        self.tiny_plan("--dp", "2", "--zero", "1", "--micro-batch", "1", "--global-batch", "4096")
+        self.tiny_plan("--dp", "2", "--zero", "1", "--micro-batch", "1", "--global-batch", "2048")
         whole = self.train(steps=2)
         process = self.start("--save", KEPT, "--log", "log.jsonl", steps=2)
         while not self.logged("log.jsonl"):

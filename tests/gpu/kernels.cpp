@@ -148,10 +148,17 @@ Worst try_case(exec::Device& device, const KernelSet& set, const Case& c, std::m
   return worst;
 }
 
+// One of each kernel, unless all are tried.
+std::vector<Case> cases_for(const Target& target, KernelId kernel, std::mt19937_64& random) {
+  std::vector<Case> all = cases_of(kernel, false);
+  if (target.tries_all() || all.empty()) return all;
+  return {all[random() % all.size()]};
+}
+
 void try_kernel(const Target& target, const KernelSet& set, KernelId kernel,
                 std::mt19937_64& random, Report& report) {
   const std::string row = fmt::format("{} {}", set.id, name(kernel));
-  const std::vector<Case> cases = cases_of(kernel, false);
+  const std::vector<Case> cases = cases_for(target, kernel, random);
   if (cases.empty()) return report.fail("kernels", row, "nothing is tried");
   Worst worst;
   for (const Case& c : cases) {

@@ -169,6 +169,7 @@ void try_recipe(const Target& target, const PartOptions& options, const Recipe& 
   Deviation worst;
   for (const int zero : {0, 3})
     for (const Tier optimizer : {Tier::kGpu, Tier::kCpu}) {
+      if (!target.tries_all() && (zero > 0) != (optimizer == Tier::kCpu)) continue;
       Plan plan = plan_with(recipe.set, recipe.recipe);
       plan.zero_stage = zero;
       plan.parallel.dp = zero > 0 ? 2 : 1;

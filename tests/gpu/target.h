@@ -10,6 +10,7 @@
 
 #include "exec/device.h"
 #include "exec/measure/driver.h"
+#include "tests/support/sanitized.h"
 
 namespace zplan::gpu {
 
@@ -20,6 +21,8 @@ struct Target {
   std::shared_ptr<exec::Device> device;
 
   bool is_gpu() const { return driver.has_value(); }
+  // On the CPU this program is what is tested, for which some cases do in tests/run.
+  bool tries_all() const { return is_gpu() || testing_support::is_everything_asked_for(); }
   std::vector<std::string> kernel_sets() const { return {fp32, bf16, fp16, fp8}; }
 };
 
