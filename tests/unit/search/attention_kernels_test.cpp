@@ -71,6 +71,10 @@ TEST(AttentionKernels, OtherSoftwareHasTheHeadsOfItsLibrary) {
   cluster.stack = load_stack("megatron_core").rates;
   ModelConfig model = load_model("gemma2-9b");
   EXPECT_THAT(kernel_sets_tried(model, cluster, {}), ElementsAre("cuda.sm80.bf16"));
+  Plan plan;
+  plan.kernel_set = "cuda.sm80.bf16";
+  plan.batch.sequence = model.sequence;
+  EXPECT_THAT(attention_words(plan, model, cluster), IsEmpty());
   model.own_head_size = 320;
   EXPECT_THAT(kernel_sets_tried(model, cluster, {}), ElementsAre("cuda.sm80.bf16.unfused"));
   cluster.node.device.kernel_set = "cuda.sm80.bf16.unfused";  // it never fuses attention
