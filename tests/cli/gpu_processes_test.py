@@ -12,7 +12,7 @@ from cli_support import DEVICE, EVERYTHING, INTERRUPTED, OK, main
 from launched import ENDLESS, Processes
 
 ALLOWED = 1e-5  # of losses and norms in fp32, as tests/crosscheck/gpu/plans_test.cpp has it
-BATCH = ("--global-batch", "8", "--micro-batch", "2")
+BATCH = ("--global-batch", "8", "--micro-batch", "2", "--seq", "16")
 PAIR = ("--dp", "1", "--tp", "1", "--pp", "2")  # rank 1 has the loss
 GRAPHS = ("--launch", "graph")
 
