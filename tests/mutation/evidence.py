@@ -98,7 +98,7 @@ def table(faults, found, key_of, listed):
 
 
 def cell(text):
-    return text.replace("|", "\\|").replace("<", "\\<")
+    return text.replace("|", "\\|").replace("<", "\\<").replace("](", "]\\(")  # no link
 
 
 def all_only(registered, test):
