@@ -12,7 +12,7 @@
 namespace zplan {
 
 using TierBytes = std::array<Bytes, kTierCount>;
-// Where a tier stands in what is kept by tier.
+// Returns the place of a tier in what is kept by tier.
 constexpr std::size_t index(Tier tier) { return static_cast<std::size_t>(tier); }
 
 // Where the bytes of a rank or node saturate; adding a reserve still fits 64 bits.

@@ -23,7 +23,7 @@ class PlanWorlds {
 
   // Remembers the time of a plan and what it rests on (SimOptions::find_reliances).
   void keep(const Plan& plan, const sim::SimResult& found);
-  // In how many of 100 worlds `fastest` takes less time than `other`, both of which are kept.
+  // Returns in how many of 100 worlds `fastest` takes less time than `other`; both are kept.
   int wins(const Plan& fastest, const Plan& other) const;
 
  private:

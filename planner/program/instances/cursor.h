@@ -70,7 +70,7 @@ class ProgramIndex {
   struct Range {
     std::size_t begin = 0, size = 0;
   };
-  // Of a node in its lane: affine in the iterations of the blocks it is in, none of the others'.
+  // The place of a node in its lane is affine in the iterations of the blocks that it is in.
   struct LanePlace {
     std::int64_t constant = 0;
     Iterations per_iteration{};

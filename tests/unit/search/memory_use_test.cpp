@@ -171,8 +171,6 @@ TEST(BytesBound, CountsTheStatesOfATrillionParameters) {
   EXPECT_EQ(bound[0][kCpu], Bytes{0});
 }
 
-// The units that the first layers alone have are left out of a bound, with all that is kept of
-// them: factored moments, too, which are counted by tensor.
 // The same plan in two spellings: the second has runs of layers that are recomputed alike, of whose
 // stages each is counted by itself.
 TEST(BytesBound, OfStagesInTheMiddleIsThatOfEachCountedByItself) {
@@ -195,6 +193,8 @@ TEST(BytesBound, OfStagesInTheMiddleIsThatOfEachCountedByItself) {
       }
 }
 
+// The units that the first layers alone have are left out of a bound, with all that is kept of
+// them: factored moments, too, which are counted by tensor.
 TEST(BytesBound, OfAModelWhoseFirstLayersAreDenseIsBelowWhatIsPlaced) {
   ModelConfig model = load_model("llama3-8b");
   model.layers = 2;

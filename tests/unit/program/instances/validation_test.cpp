@@ -22,7 +22,7 @@ Program of_partitioned_parameters(std::int32_t head_chunks) {
   return lower(plan, load_model("tiny-gpt")).classes[0].program;
 }
 
-// Whether one of the nodes accesses a buffer as asked.
+// Returns whether one of the nodes accesses a buffer as asked.
 template <typename IsWanted>
 bool any_access(const Program& program, const std::vector<bool>& nodes, BufferId buffer,
                 IsWanted is_wanted) {
