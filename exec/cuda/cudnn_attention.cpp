@@ -19,8 +19,7 @@ namespace fe = cudnn_frontend;
 constexpr int kLeastCapability = 8;  // the fused kernels need compute capability 8.0
 
 void check_cudnn(cudnnStatus_t status, const char* call) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  throw Error(ExitCode::kDevice, std::string(call) + ": " + cudnnGetErrorString(status));
+  if (status != CUDNN_STATUS_SUCCESS) fail_call(call, cudnnGetErrorString(status));
 }
 
 int major_capability() {

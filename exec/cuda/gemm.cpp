@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "exec/cuda/check.h"
 #include "exec/cuda/warm_up.h"
 #include "planner/core/error.h"
 
@@ -14,8 +15,7 @@ namespace zplan::exec::cuda {
 namespace {
 
 void check_cublas(cublasStatus_t status, const char* call) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(ExitCode::kDevice, fmt::format("{}: {}", call, cublasLtGetStatusString(status)));
+  if (status != CUBLAS_STATUS_SUCCESS) fail_call(call, cublasLtGetStatusString(status));
 }
 
 template <typename Handle, cublasStatus_t (*destroy)(Handle)>

@@ -235,11 +235,12 @@ void Worker::execute(Lock& lock, Task& task) {
   join(agent.clock, task.host);
   if (agent.clock.size() <= agent.number) agent.clock.resize(agent.number + 1);
   ++agent.clock[agent.number];
-  for (const Access& access : task.work.accesses)
-    m.note(access, agent, task.work.what + " on " + agent.name);
   if (task.device->tasks_to_failure > 0 && --task.device->tasks_to_failure == 0)
     m.fail(*task.device, task.device->failure);
-  if (task.device->failed == cudaSuccess && task.work.body && !m.is_stopping) {
+  const bool runs = task.device->failed == cudaSuccess;  // nothing does on a device that failed
+  for (const Access& access : task.work.accesses)
+    if (runs) m.note(access, agent, task.work.what + " on " + agent.name);
+  if (runs && task.work.body && !m.is_stopping) {
     m.computing.insert(std::this_thread::get_id());
     lock.unlock();
     delay();
