@@ -424,7 +424,7 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
   exec::RunOptions options;
   options.steps = testing_support::steps_of(5);
   const auto expected = train(one_rank("cpu.f64"), GetParam(), options);
-  static testing_support::Thinned legal_plans(testing_support::one_in(11));
+  static testing_support::Thinned legal_plans(testing_support::one_in(29));
   static std::set<std::string_view> tried;  // each strategy with one model at least
   for (const auto& [what, change] : strategies()) {
     SCOPED_TRACE(what);

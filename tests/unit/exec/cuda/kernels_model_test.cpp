@@ -348,7 +348,7 @@ TYPED_TEST(CudaModelKernels, SoftmaxSeesTheFirstElementsOfItsRow) {
   constexpr DType t = kTypeOf<TypeParam>;
   for (const std::int64_t s : {1, 5, 16, 264}) {
     if (leaves_out(s > 16, t)) continue;
-    const Shape shape{2, 1, s, s};
+    const Shape shape{s > 16 ? 1 : 2, 1, s, s};
     RowCase forward(KernelId::kSoftmaxForward);
     forward.shifted(s == 16 ? 1 : 0).sum(t, shape, true, 1);
     forward.run<TypeParam>().expect_rounded(0, 64);
