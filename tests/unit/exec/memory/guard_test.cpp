@@ -12,6 +12,7 @@
 #include "exec/run.h"
 #include "planner/core/error.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/trained.h"
 #include "tests/unit/exec/mini_job.h"
 
@@ -75,6 +76,7 @@ TEST(Guard, CatchesTwoBuffersThatLiveAtTheSameAddress) {
 
 // A ring slot that only its owner fills.
 TEST(Guard, CatchesABroadcastByARankThatDoesNotOwnTheLayer) {
+  if (testing_support::kThreadSanitized) GTEST_SKIP() << "it has one thread";
   Plan plan = testing_support::base_plan("cpu.f32");
   plan.parallel.dp = 2;
   plan.zero_stage = 3;
