@@ -88,7 +88,7 @@ class SameNumbers(GpuProcesses):
 
     def test_a_check_finds_what_one_rank_on_one_gpu_does(self):
         """That of fp32 is checked below, too, with other pins."""
-        for kernel_set in ("cuda.sm90.fp32", "cuda.sm90.bf16") if EVERYTHING else ("cuda.sm90.bf16",):
+        for kernel_set in ("cuda.sm90.bf16",) + (("cuda.sm90.fp32",) if EVERYTHING else ()):
             self.gpu_plan("--dp", "2", "--tp", "2", "--pp", "1", "--zero", "3",
                           kernel_set=kernel_set)
             check = self.run_all(4, "--steps", "3", "--check")["check"]
