@@ -17,12 +17,26 @@ GROUPS = {"stream", "product", "small product", "attention", "copy", "launch", "
 PROGRESS = re.compile(r"^zplan: measuring: [^\n]*\n", re.MULTILINE)
 
 
+def base_of_this_test():
+    """The profile that CPUs are measured for unless told otherwise, with other values."""
+    with open(os.path.join(ROOT, "hwprofiles/catalogue/workstation.json"), encoding="utf-8") as file:
+        base = json.load(file)
+    base["name"], base["aliases"] = "base", []
+    base["host"]["cpu_cores"]["value"] = 3
+    base["device"]["launch_queue_depth"]["ref"] = "known otherwise"
+    base["device"]["peak"]["fp32"]["value"] = "1 MFLOP/s"
+    base["topology"]["links"]["gpu_pcie"]["capacity"]["value"] = "1 kB/s"
+    return base
+
+
 @functools.cache
 def measured_here():
     """The answer of a calibration of this machine and the text of its profile; measured once."""
     with tempfile.TemporaryDirectory() as folder:
-        result = zplan("calibrate", "--device", "cpu", "--quick", "-o", "mine.json", "--json",
-                       cwd=folder)
+        with open(os.path.join(folder, "base.json"), "w", encoding="utf-8") as file:
+            json.dump(base_of_this_test(), file)
+        result = zplan("calibrate", "--device", "cpu", "--quick", "--base", "base.json", "-o",
+                       "mine.json", "--json", cwd=folder)
         with open(os.path.join(folder, "mine.json"), encoding="utf-8") as file:
             return result, file.read()
 
@@ -43,7 +57,7 @@ class Calibrate(CliTest):
         answer = json.loads(self.answer_of(result))
         self.write("mine.json", text)
         self.assertEqual(answer["schema"], "zplan.calibration/1")
-        self.assertEqual(answer["base"], "workstation")
+        self.assertEqual(answer["base"], "base")
         self.assertEqual({m["group"] for m in answer["measurements"]}, GROUPS)
         for m in answer["measurements"]:
             self.assertGreater(m["time_s"], 0, m)
@@ -62,7 +76,8 @@ class Calibrate(CliTest):
             self.assertEqual(str(entry["value"]), change["now"])
             self.assertEqual(entry["source"], "measured")
 
-        plan = self.good_json("plan", "--model", "tiny-gpt", "--cluster", "mine.json", "-o", "p.json")
+        plan = self.good_json("plan", "--model", "tiny-gpt", "--cluster", "mine.json",
+                              "--simulations", "1", "-o", "p.json")
         self.assertIn("calibrated", json.dumps(plan["cluster"]))
         # The limit that its runs are held against was measured.
         run = self.good_json("run", "p.json", "--steps", "2", "--log", "log.jsonl")
@@ -72,15 +87,7 @@ class Calibrate(CliTest):
             self.assertLess(line["limit_share"] * line["wall_s"], 1.001 * run["predicted_step_s"])
 
     def test_what_is_measured_meets_what_the_base_says(self):
-        base = json.loads(measured_here()[1])
-        base["host"]["cpu_cores"]["value"] = 3
-        base["device"]["launch_queue_depth"]["ref"] = "known otherwise"
-        base["device"]["peak"]["fp32"]["value"] = "1 MFLOP/s"
-        base["topology"]["links"]["gpu_pcie"]["capacity"]["value"] = "1 kB/s"
-        self.write("base.json", json.dumps(base))
-        text = self.answer_of(self.zplan("calibrate", "--device", "cpu", "--quick", "--base",
-                                         "base.json", "-o", "mine.json"))
-        mine = json.loads(self.read("mine.json"))
+        base, mine = base_of_this_test(), json.loads(measured_here()[1])
         with self.subTest("what was not measured is that of the base"):
             for section in ("host", "nvme", "latency"):
                 self.assertEqual(mine[section], base[section])
@@ -93,10 +100,6 @@ class Calibrate(CliTest):
                          for kind in ("gemm", "attention"))
             self.assertEqual(faster, 1)
             self.assertEqual(mine["topology"]["links"]["gpu_pcie"]["efficiency"]["value"], 1)
-        with self.subTest("the table has what was measured and what it changes"):
-            for words in ("fc1 weight gradient, 768 x 3072 x 64", "both directions together",
-                          "/device/gemm_efficiency", "/topology/links/gpu_pcie/efficiency"):
-                self.assertIn(words, text)
 
     def test_without_a_device_there_is_one_line(self):
         result = self.zplan("calibrate", "--device", "cuda", "--quick", "-o", "gpu.json")

@@ -83,11 +83,13 @@ def examples(text):
 
 
 def shortened(line):
-    """`tests/run --all` runs examples as they stand; tests/run takes fewer steps of training, and
-    its searches end with the first plan that they simulate."""
+    """`tests/run --all` runs examples as they stand; tests/run takes fewer steps of training and
+    models of fewer layers, and its searches end with the first plan that they simulate."""
     if EVERYTHING:
         return line
-    line = line.replace("--steps 1000 ", "--steps 100 ")
+    line = re.sub("--steps 100+ ", "--steps 20 ", line)
+    line = line.replace("--model 10B ", "--model 1.5B ")
+    line = line.replace("llama3-70b --cluster dgx-h100x16", "llama3-8b --cluster dgx-h100")
     return re.sub(rf"(zplan (?:{SEARCHES}) )(?=.*--model )", r"\1--simulations 1 ", line)
 
 

@@ -9,6 +9,8 @@ from cli_support import BAD_INPUT, CHECK_FAILED, INFEASIBLE, OK, ROOT, CliTest, 
 
 DATA = os.path.join(ROOT, "tests", "data", "foreign")
 TARGETS = ("deepspeed", "megatron", "megatron-bridge", "torchtitan", "accelerate", "hf", "fsdp")
+# Nearly all of a plan that shards parameters: the search has little left to try.
+SHARDED = ("--zero", "3", "--tp", "1", "--pp", "1", "--micro-batch", "1", "--simulations", "1")
 
 
 class Frameworks(CliTest):
@@ -364,7 +366,7 @@ class Frameworks(CliTest):
                                    ("phi3-mini", "mistral", "MistralDecoderLayer"),
                                    ("gemma3-1b", "gemma3_text", "Gemma3DecoderLayer"),
                                    ("pythia-1.4b", "gpt_neox", "GPTNeoXLayer")):
-            self.good("--model", model, "--cluster", "dgx-h100", "--zero", "3", "-o", "plan.json")
+            self.good("--model", model, "--cluster", "dgx-h100", *SHARDED, "-o", "plan.json")
             for target in ("deepspeed", "accelerate", "hf"):
                 with self.subTest(model=model, target=target):
                     answer, files = self.export("plan.json", target)
@@ -383,7 +385,8 @@ class Frameworks(CliTest):
     def test_a_model_that_a_framework_does_not_have_is_an_error(self):
         for model, targets in (("bloom-176b", {"megatron", "megatron-bridge", "torchtitan"}),
                                ("mixtral-8x7b", {"torchtitan"}), ("llama3-70b", set())):
-            self.good("--model", model, "--cluster", "dgx-h100x64", "-o", "plan.json")
+            self.good("--model", model, "--cluster", "dgx-h100x64", "--tp", "8", "--simulations", "1",
+                      "-o", "plan.json")
             for target in ("megatron", "megatron-bridge", "torchtitan"):
                 with self.subTest(model=model, target=target):
                     found = {each["key"]: each["message"]
@@ -398,7 +401,7 @@ class Frameworks(CliTest):
                   encoding="utf-8") as file:
             own = json.load(file)
         self.write("mine/config.json", json.dumps(own | {"resid_pdrop": 0.1, "bos_token_id": 7}))
-        self.zplan("--model", "./mine", "--cluster", "dgx-h100", "--zero", "3", "-o", "plan.json")
+        self.good("--model", "./mine", "--cluster", "dgx-h100", *SHARDED, "-o", "plan.json")
         files = self.export("plan.json", "accelerate")[1]
         written = json.loads(files["config.json"])
         self.assertEqual({key: written[key] for key in own},
@@ -421,7 +424,8 @@ class Frameworks(CliTest):
         self.assertIn("/dropout", {each["decision"] for each in answer["dropped"]})
 
     def test_a_model_of_no_family_is_said_with_the_nearest(self):
-        self.good("--model", "tiny-bloom", "--cluster", "dgx-h100", "-o", "plan.json")
+        self.good("--model", "tiny-bloom", "--cluster", "dgx-h100", "--tp", "1", "--pp", "1",
+                  "--simulations", "1", "-o", "plan.json")
         answer, files = self.export("plan.json", "deepspeed")
         self.assertNotIn("config.json", files)
         found = {each["key"]: each for each in answer["findings"]}["config.json"]

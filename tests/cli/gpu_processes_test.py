@@ -8,13 +8,14 @@ import os
 import re
 import signal
 
-from cli_support import DEVICE, EVERYTHING, INTERRUPTED, OK, main
+from cli_support import DEVICE, EVERYTHING, INTERRUPTED, OK, ROOT, main
 from launched import ENDLESS, Processes
 
 ALLOWED = 1e-5  # of losses and norms in fp32, as tests/crosscheck/gpu/plans_test.cpp has it
-BATCH = ("--global-batch", "8", "--micro-batch", "2", "--seq", "16")
+BATCH = ("--global-batch", "4", "--micro-batch", "1", "--seq", "16")
 PAIR = ("--dp", "1", "--tp", "1", "--pp", "2")  # rank 1 has the loss
 GRAPHS = ("--launch", "graph")
+SHALLOW = "shallow.json"  # tiny-gpt with two of its layers
 
 
 class GpuProcesses(Processes):
@@ -22,11 +23,19 @@ class GpuProcesses(Processes):
         super().setUp()
         self.assertIn("ZPLAN_CUDA_PLUGIN", os.environ, "the stand-in's plug-in")
         os.mkdir(self.path("judged"))
+        with open(os.path.join(ROOT, "models/catalogue/tiny-gpt.json"), encoding="utf-8") as file:
+            shallow = {**json.load(file), "name": "shallow", "aliases": [], "layers": 2}
+        self.write(SHALLOW, json.dumps(shallow))
 
-    def gpu_plan(self, *pins, kernel_set="cuda.sm90.fp32", name="plan.json"):
-        pins = (*pins, *BATCH, "--kernel-set", kernel_set, "--cluster", "dgx-h100")
-        result = self.zplan("plan", "--model", "tiny-gpt", "-o", name, *pins)
+    def plan(self, *pins, model=SHALLOW, name="plan.json"):
+        result = self.zplan("plan", "--model", model, "-o", name, *pins, *BATCH)
         self.assertEqual(result.returncode, OK, result.stderr)
+
+    def gpu_plan(self, *pins, kernel_set="cuda.sm90.fp32", model=SHALLOW):
+        self.plan(*pins, "--kernel-set", kernel_set, "--cluster", "dgx-h100", model=model)
+
+    def cpu_plan(self, *pins, model=SHALLOW):
+        self.plan(*pins, "--cluster", "workstation", model=model, name="cpu.json")
 
     def start(self, world, *options, **environment):
         environment["ZPLAN_STAND_IN_REPORT"] = self.path("judged")
@@ -69,14 +78,17 @@ MORE = (
 
 class SameNumbers(GpuProcesses):
     def test_losses_are_those_of_the_cpu(self):
-        for world, pins, launch in SEVERAL + (MORE if EVERYTHING else ()):
-            self.tiny_plan(*pins, *BATCH, name="cpu.json")
+        asked = [(SHALLOW, *each) for each in SEVERAL]
+        asked += [("tiny-gpt", *each) for each in MORE if EVERYTHING]
+        for model, world, pins, launch in asked:
+            self.cpu_plan(*pins, model=model)
             expected = self.good_json("run", "cpu.json", "--steps", "3")
-            self.gpu_plan(*pins, *launch)
+            self.gpu_plan(*pins, *launch, model=model)
             self.expect_same_numbers(self.run_all(world, "--steps", "3"), expected, ALLOWED)
 
     def test_a_check_finds_what_one_rank_on_one_gpu_does(self):
-        for kernel_set in ("cuda.sm90.fp32", "cuda.sm90.bf16"):
+        """That of fp32 is checked below, too, with other pins."""
+        for kernel_set in ("cuda.sm90.bf16",) + (("cuda.sm90.fp32",) if EVERYTHING else ()):
             self.gpu_plan("--dp", "2", "--tp", "2", "--pp", "1", "--zero", "3",
                           kernel_set=kernel_set)
             check = self.run_all(4, "--steps", "3", "--check")["check"]
@@ -84,7 +96,7 @@ class SameNumbers(GpuProcesses):
             self.assertTrue(all(row["agrees"] for row in check["rows"]), check)
 
     def test_a_check_begins_with_the_weights_that_the_run_begins_with(self):
-        self.tiny_plan(*PAIR, name="cpu.json")
+        self.cpu_plan(*PAIR)
         self.good("run", "cpu.json", "--steps", "2", "--export", "mine")
         self.gpu_plan("--dp", "1", "--tp", "2", "--pp", "2")
         answer = self.run_all(4, "--steps", "2", "--check", "--weights", "mine")
@@ -94,8 +106,8 @@ class SameNumbers(GpuProcesses):
 class Timelines(GpuProcesses):
     def test_the_process_with_the_loss_writes_the_timeline_of_all(self):
         self.gpu_plan("--dp", "2", "--tp", "1", "--pp", "2")
-        self.good("run", "plan.json", "--steps", "3", "--timeline", "one.json")
-        self.run_all(4, "--steps", "3", "--timeline", "all.json", "--trace", "t")
+        self.good("run", "plan.json", "--steps", "2", "--timeline", "one.json")
+        self.run_all(4, "--steps", "2", "--timeline", "all.json", "--trace", "t")
         self.assert_alike("one.json", "all.json", ranks=4)
         self.assertGreater(len(self.read("t")), 1000)
 
@@ -103,12 +115,12 @@ class Timelines(GpuProcesses):
 class Keeping(GpuProcesses):
     def test_processes_that_go_on_end_with_the_bits_of_those_before(self):
         self.gpu_plan("--dp", "2", "--tp", "1", "--pp", "2", "--zero", "1", *GRAPHS)
-        whole = self.run_all(4, "--steps", "6", "--save", "kept", "--every", "4")
-        rest = self.run_all(4, "--steps", "6", "--resume-from", "kept/step-000004")
-        self.assertEqual(rest["first_step"], 5)
-        self.assertEqual(self.losses(rest), self.losses(whole)[4:])
-        again = self.run_all(4, "--steps", "7", "--save", "kept", "--resume")
-        self.assertEqual(again["first_step"], 7)
+        whole = self.run_all(4, "--steps", "4", "--save", "kept", "--every", "2")
+        rest = self.run_all(4, "--steps", "4", "--resume-from", "kept/step-000002")
+        self.assertEqual(rest["first_step"], 3)
+        self.assertEqual(self.losses(rest), self.losses(whole)[2:])
+        again = self.run_all(4, "--steps", "5", "--save", "kept", "--resume")
+        self.assertEqual(again["first_step"], 5)
 
 
 class CommonEnd(GpuProcesses):

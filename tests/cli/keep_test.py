@@ -14,7 +14,7 @@ import subprocess
 import time
 
 from cli_support import (BAD_INPUT, CHECK_FAILED, DEVICE, INTERRUPTED, OK, PROGRAM, ROOT, TIMEOUT_S,
-                         CliTest, main)
+                         CliTest, main, tiny_plan_text)
 
 KEPT = "kept"
 
@@ -57,6 +57,11 @@ class KeepTest(CliTest):
         )
         self.addCleanup(process.kill)
         return process
+
+    def wait_for_log(self, process, name, lines=1):
+        while len(self.logged(name)) < lines:
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
 
     def end_of(self, process):
         out, err = process.communicate(timeout=TIMEOUT_S)
@@ -143,7 +148,8 @@ class Keeping(KeepTest):
         self.assertIn("Goes on after step 2", result.stdout)
 
     def test_a_gradient_that_another_plan_does_not_wait_for_is_told_of(self):
-        late = self.tiny_plan("--dp", "2", "--optimizer", "cpu", "--delayed-update", name="late")
+        late = self.tiny_plan("--dp", "2", "--optimizer", "cpu", "--delayed-update",
+                              "--simulations", "1", name="late")
         self.good("run", late, "--steps", "2", "--save", KEPT)
         for plan, is_lost in ((late, False), (self.plan, True)):
             result = self.zplan("run", plan, "--steps", "3", "--resume-from", KEPT)
@@ -261,12 +267,10 @@ class Validating(KeepTest):
         self.assertIn("model.safetensors", os.listdir(self.path("out")))
 
     def test_a_validation_that_ctrl_c_ended_is_made_up(self):
-        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "300")
+        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "150")
         self.train(*options, "--log", "whole.jsonl", steps=4)
         process = self.start(*options, "--log", "parts.jsonl", "--save", KEPT, steps=4)
-        while len(self.logged("parts.jsonl")) < 2:
-            self.assertIsNone(process.poll())
-            time.sleep(0.01)
+        self.wait_for_log(process, "parts.jsonl", lines=2)
         process.send_signal(signal.SIGINT)
         code, _, err = self.end_of(process)
         self.assertEqual(code, INTERRUPTED, err)
@@ -339,14 +343,13 @@ class Together(KeepTest):
 
 
     def test_a_validation_that_was_interrupted_is_made_up(self):
-        self.plan = self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "2")  # the second one has losses
-        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "300")
+        self.plan = self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "2",
+                                   "--simulations", "1")  # the second one has losses
+        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "150")
         self.run_both(*options, "--log", "whole.jsonl", steps=4)
         own = (*options, "--log", "parts.jsonl", "--save", KEPT)
         processes = self.begin_both(own, own, steps=4)
-        while len(self.logged("parts.jsonl")) < 2:
-            self.assertIsNone(processes[0].poll())
-            time.sleep(0.01)
+        self.wait_for_log(processes[0], "parts.jsonl", lines=2)
         processes[0].send_signal(signal.SIGINT)
         for code, _, err in map(self.end_of, processes):
             self.assertEqual(code, INTERRUPTED, err)
@@ -431,12 +434,15 @@ class Ending(KeepTest):
     def test_signals_keep_what_is_trained(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             shutil.rmtree(self.path(KEPT), ignore_errors=True)
-            process = self.start("--save", KEPT)
-            shown = process.stderr.readline()
-            self.assertIn("training: step", shown)
-            while ", loss " not in shown:  # within the first step
+            process = self.start("--save", KEPT, "--log", number.name)
+            if number == signal.SIGINT:  # what is shown begins after some seconds
                 shown = process.stderr.readline()
-            self.assertRegex(shown, r", \d+ % of the profile's limit \(stage 0 compute\); .* left")
+                self.assertIn("training: step", shown)
+                while ", loss " not in shown:  # within the first step
+                    shown = process.stderr.readline()
+                self.assertRegex(
+                    shown, r", \d+ % of the profile's limit \(stage 0 compute\); .* left")
+            self.wait_for_log(process, number.name)
             process.send_signal(number)
             code, _, err = self.end_of(process)
             self.assertEqual(code, INTERRUPTED, err)
@@ -449,12 +455,10 @@ class Ending(KeepTest):
             self.assertEqual(more["first_step"], done + 1)
 
     def test_a_long_step_is_given_up_and_done_anew(self):
-        self.tiny_plan("--dp", "2", "--zero", "1", "--micro-batch", "1", "--global-batch", "2048")
+        self.tiny_plan("--dp", "2", "--zero", "1", "--micro-batch", "1", "--global-batch", "1024")
         whole = self.train(steps=2)
         process = self.start("--save", KEPT, "--log", "log.jsonl", steps=2)
-        while not self.logged("log.jsonl"):
-            self.assertIsNone(process.poll())
-            time.sleep(0.01)
+        self.wait_for_log(process, "log.jsonl")
         process.send_signal(signal.SIGTERM)
         code, _, err = self.end_of(process)
         self.assertEqual(code, INTERRUPTED, err)
@@ -464,8 +468,11 @@ class Ending(KeepTest):
         self.assertEqual(self.losses(rest), self.losses(whole)[1:])
 
     def test_what_is_given_up_ahead_of_the_first_step_leaves_the_checkpoint(self):
+        alone = ("--dp", "1", "--tp", "1", "--pp", "1", "--simulations", "1")  # busy for seconds
+        self.write(self.plan, tiny_plan_text(*alone)[0])
         self.train("--save", KEPT, steps=1)
-        self.tiny_plan("--dp", "2", "--zero", "1", "--micro-batch", "1", "--global-batch", "65536")
+        self.write(self.plan, tiny_plan_text(*alone, "--micro-batch", "1", "--global-batch",
+                                             "65536")[0])
         process = self.start("--save", KEPT, "--resume")
         while "training: step" not in process.stderr.readline():
             self.assertIsNone(process.poll())
@@ -477,8 +484,8 @@ class Ending(KeepTest):
         self.assertEqual(self.checkpoints(), ["step-000001"])
 
     def test_a_second_run_on_a_folder_is_refused(self):
-        process = self.start("--save", KEPT)
-        self.assertIn("training: step", process.stderr.readline())
+        process = self.start("--save", KEPT, "--log", "log.jsonl")
+        self.wait_for_log(process, "log.jsonl")
         self.bad(BAD_INPUT, "run", self.plan, "--save", KEPT, says="another run saves there")
         process.send_signal(signal.SIGINT)
         self.assertEqual(self.end_of(process)[0], INTERRUPTED)

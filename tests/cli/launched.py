@@ -7,10 +7,12 @@ import os
 import selectors
 import socket
 import subprocess
+import time
 
 from cli_support import PROGRAM, TIMEOUT_S, CliTest
 
-ENDLESS = ("--steps", "1000000")
+LOG = "steps.jsonl"
+ENDLESS = ("--steps", "1000000", "--log", LOG)
 
 
 def free_port():
@@ -23,6 +25,8 @@ class Processes(CliTest):
     def start(self, world, *options, ranks=None, plan="plan.json", **environment):
         """One process for each rank; `plan` may name another one for some of them."""
         port = free_port()
+        if ranks is None and LOG in self.files():
+            os.remove(self.path(LOG))  # of the job before this one
         processes = []
         for rank in range(world) if ranks is None else ranks:
             variables = {
@@ -55,7 +59,16 @@ class Processes(CliTest):
         return [(p.returncode, *text) for p, text in zip(processes, texts)]
 
     def wait_until_training(self, processes):
-        """The process that has the loss tells of its steps."""
+        """The process that has the loss logs its first step: sooner than it tells of one."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while LOG not in self.files() or not self.read(LOG):
+            ended = [process.stderr.read() for process in processes if process.poll() is not None]
+            self.assertEqual(ended, [])
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def wait_until_told(self, processes):
+        """The process that has the loss tells of its steps, once it has trained for some seconds."""
         with selectors.DefaultSelector() as selector:
             for process in processes:
                 selector.register(process.stderr, selectors.EVENT_READ)

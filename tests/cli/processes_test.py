@@ -7,20 +7,27 @@ import signal
 import socket
 import time
 
-from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, OK, main
+from cli_support import BAD_INPUT, DEVICE, EVERYTHING, INTERRUPTED, OK, main
 from launched import ENDLESS, Processes, free_port
+
+QUICK = ("--simulations", "1")  # of many pipelines the search tries one
+
+
+SEVERAL = (
+    (4, ("--dp", "2", "--tp", "1", "--pp", "2", "--zero", "1", *QUICK)),
+    (4, ("--dp", "2", "--tp", "2", "--pp", "1", "--zero", "2")),
+    (4, ("--dp", "1", "--cp", "4", "--tp", "1", "--pp", "1", "--zero", "3")),
+    (4, ("--dp", "1", "--cp", "4", "--ring", "2", "--tp", "1", "--pp", "1", "--zero", "1")),
+)
+MORE = (
+    (2, ("--dp", "2", "--tp", "1", "--pp", "1", "--zero", "3")),
+    (2, ("--dp", "1", "--tp", "1", "--pp", "2", *QUICK)),
+)
 
 
 class SameNumbers(Processes):
     def test_losses_are_those_of_one_process(self):
-        for world, pins in (
-            (2, ("--dp", "2", "--tp", "1", "--pp", "1", "--zero", "3")),
-            (2, ("--dp", "1", "--tp", "1", "--pp", "2")),
-            (4, ("--dp", "2", "--tp", "1", "--pp", "2", "--zero", "1")),
-            (4, ("--dp", "2", "--tp", "2", "--pp", "1", "--zero", "2")),
-            (4, ("--dp", "1", "--cp", "4", "--tp", "1", "--pp", "1", "--zero", "3")),
-            (4, ("--dp", "1", "--cp", "4", "--ring", "2", "--tp", "1", "--pp", "1", "--zero", "1")),
-        ):
+        for world, pins in SEVERAL + (MORE if EVERYTHING else ()):
             self.tiny_plan(*pins)
             one = self.good_json("run", "plan.json", "--steps", "3")
             ends = self.ends(self.start(world, "--steps", "3", "--json"))
@@ -58,9 +65,9 @@ class Unlike(Processes):
 class Checks(Processes):
     def test_the_process_with_the_loss_finds_what_one_process_finds(self):
         for world, pins in (
-            (2, ("--dp", "1", "--tp", "1", "--pp", "2")),
+            (2, ("--dp", "1", "--tp", "1", "--pp", "2", *QUICK)),
             (4, ("--dp", "2", "--tp", "2", "--pp", "1", "--zero", "3")),
-            (4, ("--dp", "2", "--tp", "1", "--pp", "2", "--zero", "1")),
+            (4, ("--dp", "2", "--tp", "1", "--pp", "2", "--zero", "1", *QUICK)),
         ):
             self.tiny_plan(*pins)
             one = self.good_json("run", "plan.json", "--steps", "3", "--check")
@@ -73,7 +80,7 @@ class Checks(Processes):
 
 class Timelines(Processes):
     def test_the_process_with_the_loss_writes_the_timeline_of_all(self):
-        self.tiny_plan("--dp", "2", "--tp", "1", "--pp", "2")
+        self.tiny_plan("--dp", "2", "--tp", "1", "--pp", "2", *QUICK)
         self.good("run", "plan.json", "--steps", "3", "--timeline", "one.json")
         ends = self.ends(self.start(4, "--steps", "3", "--timeline", "all.json", "--trace", "t"))
         self.assertEqual([end[0] for end in ends], [OK] * 4, ends)
@@ -84,7 +91,7 @@ class Timelines(Processes):
 class CommonEnd(Processes):
     def setUp(self):
         super().setUp()
-        self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "2")  # rank 1 has the loss
+        self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "2", *QUICK)  # rank 1 has the loss
 
     def test_a_process_that_is_killed_is_named_by_the_others(self):
         for lost in (0, 1):
@@ -108,10 +115,10 @@ class CommonEnd(Processes):
 
     def test_a_long_step_is_given_up_by_all(self):
         self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "2", "--micro-batch", "1",
-                       "--global-batch", "65536")
-        for interrupted in (0, 1):
+                       "--global-batch", "65536", *QUICK)
+        for interrupted in (0, 1) if EVERYTHING else (1,):
             processes = self.start(2, *ENDLESS)
-            self.wait_until_training(processes)
+            self.wait_until_told(processes)
             processes[interrupted].send_signal(signal.SIGTERM)
             for code, _, err in self.ends(processes):
                 self.assertEqual(code, INTERRUPTED, err)

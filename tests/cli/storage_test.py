@@ -6,10 +6,12 @@ import random
 import resource
 import signal
 import subprocess
+import time
 
 from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main
 
 DRIVE = "drive"
+LOG = "steps.jsonl"
 FOREVER = "1000000"
 
 
@@ -17,7 +19,8 @@ class StorageTest(CliTest):
     def setUp(self):
         super().setUp()
         os.mkdir(self.path(DRIVE))
-        self.plan = self.tiny_plan("--optimizer", "nvme", "--optimizer-near", "0")
+        self.plan = self.tiny_plan("--optimizer", "nvme", "--optimizer-near", "0",
+                                   "--simulations", "1")
 
     def run_arguments(self, *more, steps="3", drive=DRIVE):
         return ["run", self.plan, "--nvme-dir", drive, "--steps", steps, *more]
@@ -28,14 +31,16 @@ class StorageTest(CliTest):
     def training(self):
         """A long run that has completed some steps."""
         process = subprocess.Popen(
-            [PROGRAM, *self.run_arguments("--json", steps=FOREVER)],
+            [PROGRAM, *self.run_arguments("--json", "--log", LOG, steps=FOREVER)],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         self.addCleanup(process.kill)
-        self.assertIn("training: step", process.stderr.readline())
+        while LOG not in self.files() or not self.read(LOG):
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
         return process
 
     def end_of(self, process):
@@ -53,7 +58,7 @@ class WhatARunDoes(StorageTest):
     def test_it_trains_as_in_memory(self):
         on_drive = self.good_json(*self.run_arguments())
         posix = self.good_json(*self.run_arguments("--io", "posix"))
-        self.plan = self.tiny_plan("--optimizer", "cpu", name="memory.json")
+        self.plan = self.tiny_plan("--optimizer", "cpu", "--simulations", "1", name="memory.json")
         in_memory = self.good_json("run", self.plan, "--steps", "3")
         losses = [[step["loss"] for step in ran["steps"]] for ran in (on_drive, posix, in_memory)]
         self.assertEqual(losses[0], losses[1])
@@ -151,6 +156,7 @@ class Faults(StorageTest):
 
     def test_interruptions(self):
         for number in (signal.SIGINT, signal.SIGTERM):
+            self.write(LOG, "")
             process = self.training()
             self.assertGreater(len(self.slabs()), 0)
             process.send_signal(number)
