@@ -267,7 +267,7 @@ class Validating(KeepTest):
         self.assertIn("model.safetensors", os.listdir(self.path("out")))
 
     def test_a_validation_that_ctrl_c_ended_is_made_up(self):
-        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "150")
+        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "300")
         self.train(*options, "--log", "whole.jsonl", steps=4)
         process = self.start(*options, "--log", "parts.jsonl", "--save", KEPT, steps=4)
         self.wait_for_log(process, "parts.jsonl", lines=2)
@@ -345,7 +345,7 @@ class Together(KeepTest):
     def test_a_validation_that_was_interrupted_is_made_up(self):
         self.plan = self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "2",
                                    "--simulations", "1")  # the second one has losses
-        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "150")
+        options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "300")
         self.run_both(*options, "--log", "whole.jsonl", steps=4)
         own = (*options, "--log", "parts.jsonl", "--save", KEPT)
         processes = self.begin_both(own, own, steps=4)
@@ -455,7 +455,7 @@ class Ending(KeepTest):
             self.assertEqual(more["first_step"], done + 1)
 
     def test_a_long_step_is_given_up_and_done_anew(self):
-        self.tiny_plan("--dp", "2", "--zero", "1", "--micro-batch", "1", "--global-batch", "1024")
+        self.tiny_plan("--dp", "2", "--zero", "1", "--micro-batch", "1", "--global-batch", "2048")
         whole = self.train(steps=2)
         process = self.start("--save", KEPT, "--log", "log.jsonl", steps=2)
         self.wait_for_log(process, "log.jsonl")
