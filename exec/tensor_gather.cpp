@@ -10,7 +10,7 @@
 namespace zplan::exec {
 namespace {
 
-constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;  // [assumed] that all send at once
+constexpr std::int64_t kMostAtOnce = std::int64_t{256} << 20;  // [assumed] that all send at once
 
 // From the first value that is not zero to the last one, behind the place of the first.
 std::string message_of(std::span<const double> values) {
@@ -44,7 +44,7 @@ std::vector<double> gather_tensor(Rendezvous& rendezvous, int root, const Job& j
   const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
   const auto elements = static_cast<std::size_t>(tensor.shape.elements());
   const auto most = static_cast<std::size_t>(
-      std::max<std::int64_t>(1, kMostBytes / rendezvous.world() / std::int64_t{sizeof(double)}));
+      std::max<std::int64_t>(1, kMostAtOnce / rendezvous.world() / std::int64_t{sizeof(double)}));
   const bool is_root = rendezvous.rank() == root;
   const std::vector<double> share = read_share(job, own, ref, state);
   std::vector<double> values(is_root ? elements : 0);

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMadeBytes = 32;
-constexpr std::size_t kMostBytes = 4096;  // of a file
+constexpr std::size_t kMostFileBytes = 4096;  // of a file
 constexpr const char* kAdvice =
     "; set ZPLAN_JOB_TOKEN to the same random text for all processes of the job";
 
@@ -88,7 +88,7 @@ std::string read_file(const std::string& path) {
   if (!file.is_open() || ::fstat(file.descriptor(), &info) != 0) return "";
   if (!S_ISREG(info.st_mode) || !is_own_alone(info))
     throw_bad_input(fmt::format("{}: expected a file that only this user reads{}", path, kAdvice));
-  std::array<char, kMostBytes> text;
+  std::array<char, kMostFileBytes> text;
   const ssize_t size = ::read(file.descriptor(), text.data(), text.size());
   return size > 0 ? std::string(text.data(), static_cast<std::size_t>(size)) : "";
 }
