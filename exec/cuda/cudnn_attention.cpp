@@ -9,7 +9,6 @@
 #include "exec/cuda/attention_pieces.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/warm_up.h"
-#include "planner/core/error.h"
 
 namespace zplan::exec::cuda {
 namespace {
@@ -104,7 +103,7 @@ void CudnnAttention::run_piece(cudaStream_t stream, const AttentionKey& key,
                      {kDv, at(pointers.dqkv, offset.value)}});
   }
   fe::error_t done = plan.graph.execute(library_->handle, operands, pointers.scratch);
-  if (done.is_bad()) throw Error(ExitCode::kDevice, "cuDNN attention: " + done.get_message());
+  if (done.is_bad()) fail_call("cuDNN attention", done.get_message().c_str());
 }
 
 }  // namespace zplan::exec::cuda

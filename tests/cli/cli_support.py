@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import schemas
@@ -139,6 +140,15 @@ class CliTest(unittest.TestCase):
         plan["batch"]["global_batch"] = 4096 * plan["parallel"]["dp"]
         self.write(name, json.dumps(plan))
         return name
+
+    def wait_for_log(self, name, *processes, lines=1):
+        """Waits until a log has so many lines; the processes must go on until then."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while name not in self.files() or self.read(name).count("\n") < lines:
+            ended = [process.stderr.read() for process in processes if process.poll() is not None]
+            self.assertEqual(ended, [])
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def has(self, value, keys):
         """keys: "a.b.c" paths that must exist in a parsed JSON value."""

@@ -58,11 +58,6 @@ class KeepTest(CliTest):
         self.addCleanup(process.kill)
         return process
 
-    def wait_for_log(self, process, name, lines=1):
-        while len(self.logged(name)) < lines:
-            self.assertIsNone(process.poll())
-            time.sleep(0.01)
-
     def end_of(self, process):
         out, err = process.communicate(timeout=TIMEOUT_S)
         return process.returncode, out, err
@@ -270,7 +265,7 @@ class Validating(KeepTest):
         options = ("--validate", "other.txt", "--validate-every", "2", "--validate-batches", "300")
         self.train(*options, "--log", "whole.jsonl", steps=4)
         process = self.start(*options, "--log", "parts.jsonl", "--save", KEPT, steps=4)
-        self.wait_for_log(process, "parts.jsonl", lines=2)
+        self.wait_for_log("parts.jsonl", process, lines=2)
         process.send_signal(signal.SIGINT)
         code, _, err = self.end_of(process)
         self.assertEqual(code, INTERRUPTED, err)
@@ -349,7 +344,7 @@ class Together(KeepTest):
         self.run_both(*options, "--log", "whole.jsonl", steps=4)
         own = (*options, "--log", "parts.jsonl", "--save", KEPT)
         processes = self.begin_both(own, own, steps=4)
-        self.wait_for_log(processes[0], "parts.jsonl", lines=2)
+        self.wait_for_log("parts.jsonl", processes[0], lines=2)
         processes[0].send_signal(signal.SIGINT)
         for code, _, err in map(self.end_of, processes):
             self.assertEqual(code, INTERRUPTED, err)
@@ -442,7 +437,7 @@ class Ending(KeepTest):
                     shown = process.stderr.readline()
                 self.assertRegex(
                     shown, r", \d+ % of the profile's limit \(stage 0 compute\); .* left")
-            self.wait_for_log(process, number.name)
+            self.wait_for_log(number.name, process)
             process.send_signal(number)
             code, _, err = self.end_of(process)
             self.assertEqual(code, INTERRUPTED, err)
@@ -458,7 +453,7 @@ class Ending(KeepTest):
         self.tiny_plan("--dp", "2", "--zero", "1", "--micro-batch", "1", "--global-batch", "2048")
         whole = self.train(steps=2)
         process = self.start("--save", KEPT, "--log", "log.jsonl", steps=2)
-        self.wait_for_log(process, "log.jsonl")
+        self.wait_for_log("log.jsonl", process)
         process.send_signal(signal.SIGTERM)
         code, _, err = self.end_of(process)
         self.assertEqual(code, INTERRUPTED, err)
@@ -485,7 +480,7 @@ class Ending(KeepTest):
 
     def test_a_second_run_on_a_folder_is_refused(self):
         process = self.start("--save", KEPT, "--log", "log.jsonl")
-        self.wait_for_log(process, "log.jsonl")
+        self.wait_for_log("log.jsonl", process)
         self.bad(BAD_INPUT, "run", self.plan, "--save", KEPT, says="another run saves there")
         process.send_signal(signal.SIGINT)
         self.assertEqual(self.end_of(process)[0], INTERRUPTED)

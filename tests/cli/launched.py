@@ -7,7 +7,6 @@ import os
 import selectors
 import socket
 import subprocess
-import time
 
 from cli_support import PROGRAM, TIMEOUT_S, CliTest
 
@@ -60,12 +59,7 @@ class Processes(CliTest):
 
     def wait_until_training(self, processes):
         """The process that has the loss logs its first step: sooner than it tells of one."""
-        deadline = time.monotonic() + TIMEOUT_S
-        while LOG not in self.files() or not self.read(LOG):
-            ended = [process.stderr.read() for process in processes if process.poll() is not None]
-            self.assertEqual(ended, [])
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        self.wait_for_log(LOG, *processes)
 
     def wait_until_told(self, processes):
         """The process that has the loss tells of its steps, once it has trained for some seconds."""

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 
 from cli_support import (
     BAD_INPUT, CHECK_FAILED, DEVICE, INFEASIBLE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main,
@@ -337,9 +336,7 @@ class Interruption(CliTest):
             text=True,
         )
         self.addCleanup(process.kill)
-        while LOG not in self.files() or not self.read(LOG):
-            self.assertIsNone(process.poll())
-            time.sleep(0.01)
+        self.wait_for_log(LOG, process)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT_S)
         self.assertEqual(process.returncode, INTERRUPTED, err)

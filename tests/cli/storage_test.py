@@ -6,7 +6,6 @@ import random
 import resource
 import signal
 import subprocess
-import time
 
 from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main
 
@@ -38,9 +37,7 @@ class StorageTest(CliTest):
             text=True,
         )
         self.addCleanup(process.kill)
-        while LOG not in self.files() or not self.read(LOG):
-            self.assertIsNone(process.poll())
-            time.sleep(0.01)
+        self.wait_for_log(LOG, process)
         return process
 
     def end_of(self, process):

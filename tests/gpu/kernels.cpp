@@ -148,7 +148,7 @@ Worst try_case(exec::Device& device, const KernelSet& set, const Case& c, std::m
   return worst;
 }
 
-// One case of each kernel is tried, unless all are asked for.
+// Returns one case of the kernel, or all where the target tries all.
 std::vector<Case> cases_for(const Target& target, KernelId kernel, std::mt19937_64& random) {
   std::vector<Case> all = cases_of(kernel, false);
   if (target.tries_all() || all.empty()) return all;
