@@ -690,5 +690,25 @@ TEST(StandInGpu, TakesWhatIsRight) {
   EXPECT_EQ(gpu.collectives(), 1);
 }
 
+// What is queued on a device that failed never runs, so its memory may go.
+TEST(StandInGpu, RunsNothingOnADeviceThatFailed) {
+  constexpr std::chrono::milliseconds kLook{10};
+  StandIn gpu;
+  void* const memory = device(64);
+  void* const other = pinned(64);
+  const cudaStream_t failing = make_stream(), waiting = make_stream();
+  Held held(waiting);
+  copy(memory, other, 64, waiting);
+  std::this_thread::sleep_for(kLook);  // the wait is under way
+  const std::int64_t done = gpu.tasks();
+  gpu.fail_task(0, cudaErrorECCUncorrectable);
+  copy(memory, other, 64, failing);
+  while (gpu.tasks() == done) std::this_thread::sleep_for(kLook);
+  cudaFree(memory);
+  held.open();
+  while (gpu.tasks() < done + 3) std::this_thread::sleep_for(kLook);
+  EXPECT_EQ(gpu.findings(), std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace zplan::stand_in
