@@ -1,5 +1,7 @@
 #include "planner/certainty/certainty.h"
 
+#include <algorithm>
+
 namespace zplan {
 
 Certainty certainty_of(const Predicted& predicted, const Evidence& evidence,
@@ -8,7 +10,11 @@ Certainty certainty_of(const Predicted& predicted, const Evidence& evidence,
   const Spread spread = spread_of(knowledge, predicted.reliances);
   Certainty certainty{interval_of(predicted.period, spread), std::move(knowledge.unknown)};
   const BestRun* best = measured.best_of(kind.device, kind.format);
-  if (best != nullptr && predicted.mfu > best->mfu) certainty.exceeded = *best;
+  if (best != nullptr && predicted.mfu > best->mfu) {
+    certainty.exceeded = *best;
+    const Seconds as_good = predicted.period * (predicted.mfu / best->mfu);
+    certainty.interval.high = std::max(certainty.interval.high, as_good);
+  }
   return certainty;
 }
 

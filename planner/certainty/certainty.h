@@ -1,5 +1,6 @@
 // How sure a predicted step time is: its interval, what it rests on that nobody measured, and
-// whether it is above everything that was measured on its device.
+// whether it is above everything that was measured on its device; the interval of one that is
+// reaches at least to the time at which its use of the device would be the best that was measured.
 #pragma once
 
 #include <optional>

@@ -25,7 +25,20 @@ bool recomputes(const Plan& plan) {
   });
 }
 
+// The name without its memory, which stands last: "-40GB", " 24GB".
+std::string_view without_memory(std::string_view name) {
+  constexpr std::string_view kUnit = "GB";
+  if (!name.ends_with(kUnit)) return name;
+  const std::size_t digit = name.find_last_not_of("0123456789", name.size() - kUnit.size() - 1);
+  return digit == name.npos || digit + 1 == name.size() - kUnit.size() ? name
+                                                                       : name.substr(0, digit);
+}
+
 }  // namespace
+
+bool same_class(std::string_view device, std::string_view other) {
+  return without_memory(device) == without_memory(other);
+}
 
 Kind kind_of(const Plan& plan, const Cluster& cluster) {
   const Parallel& ranks = plan.parallel;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hwprofiles/hw_profile.h"
@@ -14,6 +15,10 @@ struct Kind {
   int devices = 1;
   std::vector<std::string> features;  // "ZeRO 3", "states on the CPU" ..
 };
+
+// Whether names are of devices that compute alike: equal but for their memory, as
+// "A100-SXM4-40GB" and "A100-SXM4-80GB" are.
+bool same_class(std::string_view device, std::string_view other);
 
 Kind kind_of(const Plan& plan, const Cluster& cluster);
 

@@ -9,7 +9,8 @@
 //   hardware    what a device and its links reach, where no run of the stack was on this device:
 //               by the source of the profile's figures
 //   overall     x of StackRates::overall, the same for all runs of one stack on one cluster: what
-//               the others do not explain
+//               the others do not explain. Wider by what differs between software where no run of
+//               the stack was on this class of devices, or nobody said that the stack is the run's
 //   run         e, of each run alone
 // log(true time / predicted) = sum_k elasticity_k x_k + e.
 #pragma once
@@ -41,6 +42,7 @@ struct Knowledge {
 // A stack and what speaks for its rates.
 struct Evidence {
   StackProfile stack;
+  bool stated = true;  // that the runs asked about are of this stack; else it is a guess
   std::vector<MeasuredStack> runs{};  // by kind of device; empty: none was ever measured
   // By rate, once runs of the user's own are known (anchor.h); else from the stack's file.
   std::optional<std::vector<std::vector<double>>> covariance{};

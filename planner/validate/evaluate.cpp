@@ -5,9 +5,11 @@
 #include <algorithm>
 
 #include "hwprofiles/memory_quantity.h"
-#include "planner/certainty/interval.h"
+#include "models/model_formulas.h"
+#include "planner/certainty/certainty.h"
 #include "planner/certainty/kind.h"
 #include "planner/core/error.h"
+#include "planner/cost/throughput.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/search/search.h"
@@ -55,20 +57,22 @@ const StackProfile& stack_named(const std::string& name, const RunCatalogues& ca
 
 // The step time and how sure it is.
 void predict_time(const Job& job, const PlannedRun& planned, const Evidence& evidence,
-                  RunResult& result) {
+                  const MeasuredRuns& measured, RunResult& result) {
   const sim::SimResult found =
       sim::simulate(job, planned.cluster, {.find_reliances = true, .fingerprint = {}});
   const Kind kind = kind_of(planned.plan, planned.cluster);
-  Knowledge knowledge = knowledge_of(evidence, planned.cluster.node, kind);
-  const TimeInterval interval = interval_of(found.period, spread_of(knowledge, found.reliances));
+  const double flops = model_flops_per_step(planned.model, planned.plan.batch.global_batch);
+  const double mfu = throughput(job, planned.cluster, found.period, flops).mfu;
+  Certainty certainty = certainty_of({found.period, mfu, found.reliances}, evidence, measured,
+                                     planned.cluster.node, kind);
   result.predicted_s = found.period.value;
-  result.low_s = interval.low.value;
-  result.high_s = interval.high.value;
-  result.unknown = std::move(knowledge.unknown);
+  result.low_s = certainty.interval.low.value;
+  result.high_s = certainty.interval.high.value;
+  result.unknown = std::move(certainty.unknown);
 }
 
 void predict(const RunRecord& run, const PlannedRun& planned, const Evidence& evidence,
-             RunResult& result) {
+             const MeasuredRuns& measured, RunResult& result) {
   constexpr double kGiB = 0x1p30;
   Job job = lower(planned.plan, planned.model);
   place(job, {.slack = planned.plan.slack});
@@ -79,7 +83,7 @@ void predict(const RunRecord& run, const PlannedRun& planned, const Evidence& ev
     result.predicted_gib = static_cast<double>(seen.central.value) / kGiB;
     result.bound_gib = static_cast<double>(seen.bound.value) / kGiB;
   }
-  if (run.measured.step_time_s) predict_time(job, planned, evidence, result);
+  if (run.measured.step_time_s) predict_time(job, planned, evidence, measured, result);
 }
 
 }  // namespace
@@ -100,7 +104,9 @@ RunResult evaluate(const RunRecord& run, const RunCatalogues& catalogues,
   if (!result.unsupported.empty()) return result;
   try {
     const StackProfile& used = stack != nullptr ? *stack : stack_named(planned.stack, catalogues);
-    predict(run, planned, catalogues.evidence_for(used), result);
+    Evidence evidence = catalogues.evidence_for(used);
+    evidence.stated = planned.stack_stated;
+    predict(run, planned, evidence, catalogues.measured, result);
   } catch (const Error& error) {  // a format or a link that the hardware lacks
     result.unsupported = error.what();
     result.predicted_s = result.predicted_gib = result.bound_gib = std::nullopt;

@@ -241,7 +241,11 @@ bool takes_homes(const StackProfile& stack, Plan& plan) {
 Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackProfile* stack,
             PlannedRun& out) {
   const DeviceFacts& device = catalogues.hardware.device(run.hardware.device);
-  if (stack == nullptr) stack = &stack_of(run, device, catalogues.stacks);
+  if (stack == nullptr) {
+    const RunStack found = stack_of(run, device, catalogues.stacks);
+    stack = found.stack;
+    out.stack_stated = found.stated;
+  }
   out.stack = stack->name;
   if (Reason why = inexpressible_plan(run)) return why;
   if (Reason why = inexpressible_model(run.model)) return why;

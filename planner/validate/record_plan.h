@@ -36,6 +36,7 @@ struct PlannedRun {
   Cluster cluster;  // with the rates of the stack
   Plan plan;
   std::string stack;               // name
+  bool stack_stated = true;        // else it is a guess (run_stack.h)
   std::vector<std::string> flags;  // what was rounded, assumed or simplified
   std::string unsupported;         // why there is no plan; empty: there is
 };

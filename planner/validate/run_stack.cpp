@@ -11,38 +11,47 @@ bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-const StackProfile* cited(std::string_view source, int capability,
-                          const std::vector<StackProfile>& stacks) {
-  const StackProfile* found = nullptr;
+// Those with the longest word of the citation; none: no word of any stands in it.
+std::vector<const StackProfile*> cited(std::string_view source, int capability,
+                                       const std::vector<StackProfile>& stacks) {
+  std::vector<const StackProfile*> found;
   std::size_t longest = 0;
   for (const StackProfile& stack : stacks) {
     if (stack.newest_capability > 0 && stack.newest_capability < capability) continue;
     for (const std::string& word : stack.software) {
-      if (word.size() <= longest || !has_word(source, word)) continue;
+      if (word.size() < longest || !has_word(source, word)) continue;
+      if (word.size() > longest) found.clear();
       longest = word.size();
-      found = &stack;
+      found.push_back(&stack);
     }
   }
   return found;
 }
 
+std::string_view usual_before_ampere(const RunRecord& run) {
+  if (run.offload.params != "gpu") return "deepspeed_infinity";
+  const bool zero = run.parallel.zero_stage.value_or(0) > 0;
+  return zero || run.offload.optimizer != "gpu" ? "deepspeed2020" : "megatron2020";
+}
+
 std::string_view usual(const RunRecord& run, const DeviceFacts& device) {
   constexpr int kAmpere = 80;
+  if (device.capability < kAmpere) return usual_before_ampere(run);
   const std::int32_t zero = run.parallel.zero_stage.value_or(0);
-  const bool offloads = run.offload.optimizer != "gpu" || run.offload.params != "gpu";
-  if (device.capability < kAmpere) {
-    if (run.offload.params != "gpu") return "deepspeed_infinity";
-    return zero > 0 || offloads ? "deepspeed2020" : "megatron2020";
-  }
-  if (device.capability > kAmpere && !device.peer_link) {
-    if (run.offload.params == "nvme") return "fuyou";
-    return run.precision.compute == "fp8" ? "llmq" : "fsdp2023";
-  }
-  if (device.capability > kAmpere || run.flash_attention.value_or(true))
-    return zero == 3 ? "fsdp2023" : "nemo2024";
-  if (zero > 0) return zero == 3 ? "deepspeed_infinity" : "deepspeed2020";
+  if (device.capability > kAmpere && !device.peer_link && run.precision.compute == "fp8")
+    return "llmq";
+  if (zero == 2 || run.offload.params != "gpu" || run.offload.optimizer != "gpu")
+    return "deepspeed";
+  if (zero == 3) return "fsdp2023";
+  if (device.capability > kAmpere || run.flash_attention.value_or(true)) return "nemo2024";
   if (run.parallel.sequence_parallel.value_or(false)) return "megatron2022";
   return run.parallel.pp > 1 ? "megatron_deepspeed" : "megatron2020";
+}
+
+const StackProfile* named(std::string_view name, const std::vector<StackProfile>& stacks) {
+  const auto found = std::ranges::find(stacks, name, &StackProfile::name);
+  ZPLAN_ASSERT(found != stacks.end());
+  return &*found;
 }
 
 }  // namespace
@@ -56,14 +65,17 @@ bool has_word(std::string_view text, std::string_view word) {
   return false;
 }
 
-const StackProfile& stack_of(const RunRecord& run, const DeviceFacts& device,
-                             const std::vector<StackProfile>& stacks) {
-  if (const StackProfile* stack = cited(run.source, device.capability, stacks)) return *stack;
-  const std::string_view name = usual(run, device);
-  const auto found = std::find_if(stacks.begin(), stacks.end(),
-                                  [&](const StackProfile& stack) { return stack.name == name; });
-  ZPLAN_ASSERT(found != stacks.end());
-  return *found;
+RunStack stack_of(const RunRecord& run, const DeviceFacts& device,
+                  const std::vector<StackProfile>& stacks) {
+  const std::vector<const StackProfile*> candidates = cited(run.source, device.capability, stacks);
+  const StackProfile* const guess = named(usual(run, device), stacks);
+  if (candidates.empty()) return {guess, false};
+  if (std::ranges::find(candidates, guess) != candidates.end()) return {guess, true};
+  const auto fits = [&](const StackProfile* stack) {
+    return stack->fused == run.flash_attention.value_or(stack->fused);
+  };
+  const auto fused_alike = std::ranges::find_if(candidates, fits);
+  return {fused_alike != candidates.end() ? *fused_alike : candidates.front(), true};
 }
 
 }  // namespace zplan

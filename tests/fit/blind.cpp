@@ -71,6 +71,8 @@ std::vector<BlindRun> foretell(const Problem& fitted, const Solution& solution,
     const TimeInterval of_one = interval_of(Seconds{1}, spread);
     const double measured = std::exp(one.run.log_error);
     runs.push_back({.id = sample.id,
+                    .group = sample.group,
+                    .stack = sample.stack,
                     .error = 1 / measured - 1,
                     .low = of_one.low.value,
                     .high = of_one.high.value,
@@ -92,9 +94,9 @@ std::string to_json(const std::vector<BlindRun>& runs) {
   std::string rows;
   for (const BlindRun& run : runs)
     rows += fmt::format(
-        "{}{{\"id\": \"{}\", \"error\": {:.4f}, \"low\": {:.4f}, \"high\": {:.4f}, "
+        "{}{{\"id\": \"{}\", \"group\": \"{}\", \"stack\": \"{}\", \"error\": {:.4f}, \"low\": {:.4f}, \"high\": {:.4f}, "
         "\"known_stack\": {}, \"within\": {}, \"anchored_error\": {}}}",
-        rows.empty() ? "" : ",\n", run.id, run.error, run.low, run.high, run.known_stack,
+        rows.empty() ? "" : ",\n", run.id, run.group, run.stack, run.error, run.low, run.high, run.known_stack,
         run.within, run.anchored_error ? fmt::format("{:.4f}", *run.anchored_error) : "null");
   return "[" + rows + "]\n";
 }

@@ -1,4 +1,4 @@
-// How well a group of runs that took no part in a fit is foretold: its error, how often its times
+// How well a group of runs is foretold whose software took no part in a fit: its error, how often its times
 // lie within their interval, and the error left once one of its runs is known.
 #pragma once
 
@@ -11,10 +11,10 @@
 namespace zplan::fit {
 
 struct BlindRun {
-  std::string id;
+  std::string id, group, stack;
   double error = 0;          // predicted / measured - 1
   double low = 0, high = 0;  // of the interval, over the prediction
-  bool known_stack = false;  // other groups have runs of its stack
+  bool known_stack = false;  // runs of its stack took part in the fit
   bool within = false;
   // Absolute, mean over the other runs once this one is known; of some runs, evenly spread.
   std::optional<double> anchored_error{};

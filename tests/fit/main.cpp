@@ -1,19 +1,23 @@
 // Fits the rates of stacks to published step times and writes them into the profiles.
 //
-//   zplan_fit RUNS.jsonl CONSTANTS.json [--profiles hwprofiles] [--leave-out GROUP] [--most N]
-//             [--blind FILE] [--rounds N] [--threads N]
+//   zplan_fit RUNS.jsonl CONSTANTS.json [--profiles hwprofiles] [--leave-out STACK,STACK..]
+//             [--most N] [--blind FILE] [--rounds N] [--threads N]
 //
-// Without --profiles the values are printed only. With --leave-out the group takes no part: rates
-// that nothing else determines stay at what is usual for them; what is printed then is the error of
-// that group, blind, and with --blind each of its runs is written as JSON. Same data, same
-// constants, byte for byte.
+// Without --profiles the values are printed only. With --leave-out no run of these stacks takes
+// part: rates that nothing else determines stay at what is usual for them; what is printed then are
+// the errors of those runs by group, blind, and with --blind each of them is written as JSON. Same
+// data, same constants, byte for byte.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include "planner/core/error.h"
@@ -26,10 +30,18 @@ namespace zplan::fit {
 namespace {
 
 struct Arguments {
-  std::string runs, constants, profiles, left_out, blind;
+  std::string runs, constants, profiles, blind;
+  std::set<std::string> left_out;  // stacks
   std::size_t most = 160;
   Options options;
 };
+
+std::set<std::string> words_of(const std::string& list) {
+  std::set<std::string> words;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');) words.insert(word);
+  return words;
+}
 
 Arguments parse(int argc, char** argv) {
   Arguments out;
@@ -45,7 +57,7 @@ Arguments parse(int argc, char** argv) {
     if (word == "--profiles") {
       out.profiles = value;
     } else if (word == "--leave-out") {
-      out.left_out = value;
+      out.left_out = words_of(value);
     } else if (word == "--blind") {
       out.blind = value;
     } else if (word == "--most") {
@@ -89,6 +101,16 @@ void print_errors(const Problem& problem, const std::vector<double>& values) {
                100 * group.absolute / group.runs, 100 * group.signed_sum / group.runs);
 }
 
+std::vector<Problem> by_group(Problem problem) {
+  std::map<std::string, Problem> groups;
+  for (Sample& sample : problem.samples)
+    groups.try_emplace(sample.group, Problem{problem.free, {}})
+        .first->second.samples.push_back(std::move(sample));
+  std::vector<Problem> all;
+  for (auto& [name, group] : groups) all.push_back(std::move(group));
+  return all;
+}
+
 // From what is usual, whatever the profiles say now: the answer depends on the data alone.
 std::vector<double> start_of(const Problem& problem) {
   std::vector<double> start;
@@ -99,28 +121,30 @@ std::vector<double> start_of(const Problem& problem) {
 int run(int argc, char** argv) {
   const Arguments arguments = parse(argc, argv);
   const RunFile file = read_runs(arguments.runs);
-  const Problem problem = make_problem(read_constants(arguments.constants), file.runs,
-                                       arguments.most, arguments.left_out);
+  const std::set<std::string>& left_out = arguments.left_out;
+  const Problem problem =
+      make_problem(read_constants(arguments.constants), file.runs, arguments.most,
+                   [&](const std::string& stack) { return !left_out.contains(stack); });
   const Solution solution =
       solve(problem, start_of(problem), arguments.options,
             [](int round, double sum) { fmt::print(stderr, "round {}: {:.2f}\n", round, sum); });
   for (std::size_t k = 0; k < problem.free.size(); ++k)
     fmt::print("{:36} {:>12}  +- {:.2g}\n", problem.free[k].owner + "." + problem.free[k].key(),
                written(solution.values[k], problem.free[k].seconds), solution.uncertainty(k));
-  if (arguments.left_out.empty()) {
+  if (left_out.empty()) {
     print_errors(problem, solution.values);
   } else {
-    std::vector<RunRecord> blind;
-    for (const RunRecord& record : file.runs)
-      if (record.group == arguments.left_out) blind.push_back(record);
-    const Problem group = make_problem(problem.free, blind, blind.size(), "");
-    print_errors(group, solution.values);
-    if (!arguments.blind.empty())
-      write_text(arguments.blind, to_json(foretell(problem, solution, group)));
+    Problem blind = make_problem(problem.free, file.runs, file.runs.size(),
+                                 [&](const std::string& stack) { return left_out.contains(stack); });
+    print_errors(blind, solution.values);
+    std::vector<BlindRun> runs;
+    for (const Problem& group : by_group(std::move(blind)))
+      std::ranges::move(foretell(problem, solution, group), std::back_inserter(runs));
+    if (!arguments.blind.empty()) write_text(arguments.blind, to_json(runs));
   }
   if (!arguments.profiles.empty()) {
     write_profiles(problem, solution, arguments.profiles);
-    const Problem all = make_problem(problem.free, file.runs, file.runs.size(), "");
+    const Problem all = make_problem(problem.free, file.runs, file.runs.size(), {});
     write_text(arguments.profiles + "/measured/runs.json", to_json(survey(all, solution)));
   }
   return 0;

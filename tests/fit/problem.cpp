@@ -79,7 +79,7 @@ std::vector<Free> read_constants(const std::string& path) {
 }
 
 Problem make_problem(std::vector<Free> free, const std::vector<RunRecord>& runs, std::size_t most,
-                     const std::string& left_out) {
+                     const std::function<bool(const std::string& stack)>& takes_part) {
   const RunCatalogues catalogues;
   std::map<std::string, std::size_t> all, taken, seen;
   for (const RunRecord& run : runs) ++all[run.group];
@@ -87,9 +87,9 @@ Problem make_problem(std::vector<Free> free, const std::vector<RunRecord>& runs,
   for (const RunRecord& run : runs) {
     const std::size_t count = all[run.group], index = seen[run.group]++;
     const bool chosen = count <= most || index * most / count != (index + 1) * most / count;
-    if (run.group == left_out || !chosen || !run.measured.step_time_s) continue;
+    if (!chosen || !run.measured.step_time_s) continue;
     PlannedRun planned = plan_run(run, catalogues);
-    if (!planned.unsupported.empty()) continue;
+    if (!planned.unsupported.empty() || (takes_part && !takes_part(planned.stack))) continue;
     Sample& sample = problem.samples.emplace_back();
     sample.id = run.id;
     sample.group = run.group;

@@ -9,6 +9,7 @@
 // Of a stack that has kin, the rate of the kin stands in place of `usual`.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,10 +59,10 @@ struct Problem {
   std::vector<Sample> samples;  // of runs that have a time and a plan
 };
 
-// Plans all runs. Of each group at most `most` runs, evenly spread over the file. `left_out`: a
-// group that takes no part.
+// Plans all runs. Of each group at most `most` runs, evenly spread over the file. `takes_part`: of
+// runs of which stacks; nothing: of all.
 Problem make_problem(std::vector<Free> free, const std::vector<RunRecord>& runs, std::size_t most,
-                     const std::string& left_out);
+                     const std::function<bool(const std::string& stack)>& takes_part);
 
 // The cluster of a sample with these values of the free rates.
 Cluster cluster_with(const Sample& sample, const std::vector<Free>& free,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "planner/certainty/interval.h"
 #include "planner/cli/frame/words.h"
@@ -45,7 +46,8 @@ std::string part_source(const SpreadPart& part, const Evidence& evidence, const 
 // The end of an interval as a product: step x factors, those that move it most first.
 Explanation end_of(const char* what, Seconds value, Seconds step,
                    const std::vector<SpreadPart>& parts, double SpreadPart::*end,
-                   const std::function<std::string(const SpreadPart&)>& source) {
+                   const std::function<std::string(const SpreadPart&)>& source,
+                   std::vector<Term> more = {}) {
   std::vector<SpreadPart> sorted = parts;
   std::stable_sort(sorted.begin(), sorted.end(), [&](const SpreadPart& a, const SpreadPart& b) {
     return std::abs(a.*end) > std::abs(b.*end);
@@ -58,11 +60,22 @@ Explanation end_of(const char* what, Seconds value, Seconds step,
       factors.push_back(
           term(fmt::format("{}: {} of the way", part_name(part), percent(part.*end / all)),
                std::exp(part.*end), TermUnit::kFactor, source(part)));
+  std::ranges::move(more, std::back_inserter(factors));
   return quotient(what, value.value, TermUnit::kSeconds,
                   fmt::format("step x a factor per constant: exp(mean +- 1.28 standard deviations) "
                               "of log(true / predicted), {:.0f} % inside",
                               kIntervalPct),
                   std::move(factors), {});
+}
+
+// The factor by which the interval reaches further up, to the best that was measured.
+std::vector<Term> to_the_best(const TimePrediction& time, const std::vector<SpreadPart>& parts) {
+  double high = time.sim.period.value;
+  for (const SpreadPart& part : parts) high *= std::exp(part.high);
+  const double further = time.certainty.interval.high.value / high;
+  if (!time.certainty.exceeded || further <= 1) return {};
+  return {term("up to the best that was measured on this device", further, TermUnit::kFactor,
+               time.certainty.exceeded->run)};
 }
 
 void add_reliances(const std::vector<double>& reliances, Explanations& out) {
@@ -93,8 +106,8 @@ void explain_interval(const TimePrediction& time, const Evidence& evidence, cons
   const TimeInterval& interval = time.certainty.interval;
   const Seconds step = time.sim.period;
   out.push_back(end_of("time.interval.low_s", interval.low, step, parts, &SpreadPart::low, source));
-  out.push_back(
-      end_of("time.interval.high_s", interval.high, step, parts, &SpreadPart::high, source));
+  out.push_back(end_of("time.interval.high_s", interval.high, step, parts, &SpreadPart::high,
+                       source, to_the_best(time, parts)));
   out.push_back(single("time.interval.share", kIntervalPct / 100, TermUnit::kShare,
                        "probability that the true step lies inside, as far as the spreads go",
                        kKnown));

@@ -115,6 +115,29 @@ TEST(Knowledge, OfAStackThatWasNeverMeasuredSaysSo) {
               ElementsAre("no run of stack hf was ever measured"));
 }
 
+TEST(Knowledge, OfSoftwareThatNobodyNamedIsNoBetterThanThatOfUnmeasuredSoftware) {
+  const Constant overall = constant_of(&StackRates::overall);
+  Evidence guessed = measured_evidence();
+  guessed.stated = false;
+  const Knowledge known = knowledge_of(guessed, h100(), known_kind());
+  EXPECT_THAT(known.unknown, ElementsAre("the software is not stated: theirs assumed"));
+  Evidence unmeasured = measured_evidence();
+  unmeasured.runs.clear();
+  EXPECT_GE(sd_of(known, overall),
+            sd_of(knowledge_of(unmeasured, h100(), known_kind()), overall));
+}
+
+TEST(Knowledge, OfADeviceIsThatOfItsClass) {
+  EXPECT_TRUE(same_class("A100-SXM4-40GB", "A100-SXM4-80GB"));
+  EXPECT_TRUE(same_class("A100-SXM4-40GB", "A100-SXM4-40GB"));
+  EXPECT_FALSE(same_class("A100-SXM4-40GB", "A100-PCIe-40GB"));
+  EXPECT_FALSE(same_class("GeForce RTX 4090 24GB", "GeForce RTX 3090 24GB"));
+  EXPECT_FALSE(same_class("AMD EPYC", "AMD"));
+  Kind larger = known_kind();
+  larger.device = "H100-SXM5-96GB";
+  EXPECT_THAT(knowledge_of(measured_evidence(), h100(), larger).unknown, IsEmpty());
+}
+
 // One GPU and cores were measured, each with features of its own (hwprofiles/measured/own.json).
 TEST(Knowledge, OfOurOwnStackIsThatOfItsRunsOnTheKindOfDevice) {
   const Evidence own = evidence_of(load_stack("own"), load_measured_runs());

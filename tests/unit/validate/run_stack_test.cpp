@@ -8,9 +8,13 @@
 namespace zplan {
 namespace {
 
-std::string stack_name(const RunRecord& run) {
+RunStack found(const RunRecord& run) {
   static const RunCatalogues catalogues;
-  return stack_of(run, catalogues.hardware.device(run.hardware.device), catalogues.stacks).name;
+  return stack_of(run, catalogues.hardware.device(run.hardware.device), catalogues.stacks);
+}
+
+std::string stack_name(const RunRecord& run) {
+  return found(run).stack->name;
 }
 
 TEST(RunStack, AWordStandsAlone) {
@@ -37,7 +41,7 @@ TEST(RunStack, SoftwareIsNotOlderThanTheDevice) {
   run.source = "NVIDIA/Megatron-LM table";
   EXPECT_EQ(stack_name(run), "megatron2020");
   run.hardware.device = "h100_sxm5_80gb";
-  EXPECT_EQ(stack_name(run), "nemo2024");
+  EXPECT_EQ(stack_name(run), "megatron_core");
 }
 
 TEST(RunStack, ATrainerIsNotItsPredecessor) {
@@ -71,6 +75,59 @@ TEST(RunStack, OtherwiseWhatTheRunDidOnWhichDevices) {
             "deepspeed2020");
   EXPECT_EQ(stack_name(sample_run({{"a100_sxm4_80gb", "h100_sxm5_80gb"}})), "nemo2024");
   EXPECT_EQ(stack_name(sample_run({{"a100_sxm4_80gb", "rtx_pro_6000"}, {"bf16", "fp8"}})), "llmq");
+}
+
+TEST(RunStack, GuessesAreNeverOlderThanTheDevice) {
+  static const RunCatalogues catalogues;
+  for (const char* device : {"a100_sxm4_80gb", "h100_sxm5_80gb", "rtx_pro_6000"}) {
+    const DeviceFacts& facts = catalogues.hardware.device(device);
+    for (const int stage : {0, 1, 2, 3}) {
+      for (const bool fused : {false, true}) {
+        RunRecord run = sample_run();
+        run.parallel.zero_stage = stage;
+        run.hardware.device = device;
+        run.flash_attention = fused;
+        const RunStack guess = found(run);
+        EXPECT_FALSE(guess.stated);
+        const int newest = guess.stack->newest_capability;
+        EXPECT_TRUE(newest == 0 || newest >= facts.capability) << guess.stack->name;
+      }
+    }
+  }
+}
+
+TEST(RunStack, VersionsOfOneSoftwareAreToldApartByWhatTheRunDid) {
+  RunRecord run = sample_run();
+  run.source = "Megatron-LM, a table";
+  EXPECT_EQ(stack_name(run), "megatron2020");
+  run.flash_attention = true;
+  EXPECT_EQ(stack_name(run), "megatron_core");
+  run = sample_run({{"\"sequence_parallel\": false", "\"sequence_parallel\": true"}});
+  run.source = "Megatron-LM, a table";
+  EXPECT_EQ(stack_name(run), "megatron2022");
+}
+
+TEST(RunStack, DeepSpeedOnLaterDevicesIsNotThatOf2020) {
+  RunRecord run = sample_run({{"\"zero_stage\": 0", "\"zero_stage\": 3"}});
+  run.source = "DeepSpeed, a log";
+  EXPECT_EQ(stack_name(run), "deepspeed");
+  EXPECT_TRUE(found(run).stated);
+  run.hardware.device = "v100_sxm3_32gb";
+  EXPECT_EQ(stack_name(run), "deepspeed2020");
+}
+
+TEST(RunStack, SoftwareThatPeopleNameIsFound) {
+  RunRecord run = sample_run();
+  run.hardware.device = "h100_sxm5_80gb";
+  const std::pair<const char*, const char*> kNamed[] = {
+      {"pytorch/torchtitan docs", "torchtitan"}, {"TorchTitan (2410.06511)", "torchtitan"},
+      {"Hugging Face Trainer", "hf"},            {"transformers 4.50", "hf"},
+      {"AI-Hypercomputer MaxText", "maxtext"}};
+  for (const auto& [source, stack] : kNamed) {
+    run.source = source;
+    run.flash_attention.reset();
+    EXPECT_EQ(stack_name(run), stack) << source;
+  }
 }
 
 }  // namespace
