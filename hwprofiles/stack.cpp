@@ -114,18 +114,40 @@ std::string value_text(const JsonNode& node) {
   return node.string();
 }
 
+std::vector<std::string> read_words(const JsonNode& node) {
+  std::vector<std::string> words;
+  for (const JsonNode& word : node.items()) words.push_back(word.non_empty_string());
+  return words;
+}
+
+std::vector<RecomputedShare> read_selective(const JsonNode& node) {
+  std::vector<RecomputedShare> shares;
+  double layers = 0;
+  for (const JsonNode& item : node.items()) {
+    JsonObject in = item.object();
+    shares.push_back({in.member("layers").number(0, 1), in.member("recompute").non_empty_string(),
+                      in.member("ref").non_empty_string()});
+    in.finish();
+    layers += shares.back().layers;
+  }
+  if (shares.empty() || layers != 1) node.fail_expected("shares of layers that add up to 1");
+  return shares;
+}
+
 StackProfile read_stack(const JsonNode& root) {
   JsonObject in = root.object();
   in.schema("zplan.stack/1");
   StackProfile stack;
   stack.name = in.member("name").non_empty_string();
   stack.description = in.member("description").non_empty_string();
-  for (const JsonNode& word : in.member("software").items())
-    stack.software.push_back(word.non_empty_string());
+  stack.software = read_words(in.member("software"));
+  if (const auto modules = in.optional_member("modules")) stack.modules = read_words(*modules);
   if (const auto newest = in.optional_member("newest_capability"))
     stack.newest_capability = static_cast<int>(newest->integer(1, kMostCapability));
   stack.fused = in.member("fused").boolean();
   if (const auto recipe = in.optional_member("recipe")) stack.recipe = recipe->non_empty_string();
+  if (const auto selective = in.optional_member("selective"))
+    stack.selective = read_selective(*selective);
   if (const auto choices = in.optional_member("plan")) {
     for (const auto& [pointer, node] : choices->members())
       stack.choices.emplace_back(pointer, value_text(node));

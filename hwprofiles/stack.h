@@ -87,14 +87,25 @@ struct StackValue {
   std::string source, ref;  // as ValueSource; of fitted ones `ref` names the runs fitted on
 };
 
+// What part of a model's layers is recomputed how, in the words of /recompute.
+struct RecomputedShare {
+  double layers = 1;
+  std::string recompute, ref;
+};
+
 struct StackProfile {
   std::string name;                   // "megatron2020"
   std::string description;            // one line
   std::vector<std::string> software;  // words that name it in a citation
+  // Words of its modules, which other software trains as well: they name it where no other does.
+  std::vector<std::string> modules;
   // Of the newest devices that there were in its time, 10 x major + minor; 0: those of today.
   int newest_capability = 0;
   bool fused = true;                                         // fused attention and neighbours
   std::string recipe;                                        // of the states; empty: standard
+  // What "selective" recomputation is in this software; empty: the core of attention, which is none
+  // where attention is fused [Korthikanti22 sec 5].
+  std::vector<RecomputedShare> selective;
   std::vector<std::pair<std::string, std::string>> choices;  // pointer of a Plan, value as text
   std::vector<StackValue> values;                            // in file order
   StackRates rates;

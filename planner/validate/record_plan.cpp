@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "hwprofiles/build_cluster.h"
@@ -145,13 +146,28 @@ void choose_pieces(const RunRecord& run, Plan& plan) {
   --plan.stage_layers.back();
 }
 
-void choose_recompute(const RunRecord& run, Plan& plan) {
+// Runs of layers by what the stack recomputes of which share of them; the last has what is left.
+std::vector<RecomputeRun> selected_by(const StackProfile& stack, std::int32_t layers) {
+  std::vector<RecomputeRun> runs;
+  for (const RecomputedShare& share : stack.selective) {
+    const auto part = static_cast<std::int32_t>(std::lround(share.layers * layers));
+    RecomputeRun& run = runs.emplace_back(*recompute_from_words(share.recompute));
+    run.layers = std::max(1, part);
+  }
+  runs.back().layers = 0;
+  return runs;
+}
+
+void choose_recompute(const RunRecord& run, const StackProfile& stack, Plan& plan) {
   if (chooses_homes(run)) plan.recompute = {{Recompute::kFull}};  // until homes are chosen
   if (!run.recompute) return;
   plan.recompute = {*recompute_from_words(*run.recompute)};
-  if (const OperatorSet named = recomputed_operators(run);
-      *run.recompute == "selective" && !named.empty())
+  if (*run.recompute != "selective") return;
+  if (const OperatorSet named = recomputed_operators(run); !named.empty()) {
     plan.recompute = {{.mode = Recompute::kOperators, .operators = named}};
+  } else if (!stack.selective.empty() && run.model.layers > 1) {
+    plan.recompute = selected_by(stack, static_cast<std::int32_t>(run.model.layers));
+  }
 }
 
 // Of an optimizer whose states are off the GPU: it runs on the CPU, or fetches those that are
@@ -271,7 +287,7 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
   choose_pieces(run, out.plan);
   if (Reason why = choose_kernels(run, *stack, device, out.plan)) return why;
   choose_recipe(run, *stack, out);
-  choose_recompute(run, out.plan);
+  choose_recompute(run, *stack, out.plan);
   choose_offload(run, out.plan);
   choose_batch(run, out);
   choose_head(run, out);

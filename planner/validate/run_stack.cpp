@@ -13,12 +13,13 @@ bool is_word_character(char c) {
 
 // Those with the longest word of the citation; none: no word of any stands in it.
 std::vector<const StackProfile*> cited(std::string_view source, int capability,
-                                       const std::vector<StackProfile>& stacks) {
+                                       const std::vector<StackProfile>& stacks,
+                                       std::vector<std::string> StackProfile::*words) {
   std::vector<const StackProfile*> found;
   std::size_t longest = 0;
   for (const StackProfile& stack : stacks) {
     if (stack.newest_capability > 0 && stack.newest_capability < capability) continue;
-    for (const std::string& word : stack.software) {
+    for (const std::string& word : stack.*words) {
       if (word.size() < longest || !has_word(source, word)) continue;
       if (word.size() > longest) found.clear();
       longest = word.size();
@@ -67,7 +68,11 @@ bool has_word(std::string_view text, std::string_view word) {
 
 RunStack stack_of(const RunRecord& run, const DeviceFacts& device,
                   const std::vector<StackProfile>& stacks) {
-  const std::vector<const StackProfile*> candidates = cited(run.source, device.capability, stacks);
+  const auto with_words = [&](std::vector<std::string> StackProfile::*words) {
+    return cited(run.source, device.capability, stacks, words);
+  };
+  std::vector<const StackProfile*> candidates = with_words(&StackProfile::software);
+  if (candidates.empty()) candidates = with_words(&StackProfile::modules);
   const StackProfile* const guess = named(usual(run, device), stacks);
   if (candidates.empty()) return {guess, false};
   if (std::ranges::find(candidates, guess) != candidates.end()) return {guess, true};

@@ -18,6 +18,8 @@ const Word kWords[] = {
     {"--recompute-swiglu", {kActivation}},
     {"--recompute-ffn", {kFc1, kActivation}},
     {"--recompute-att", {kAttention}},
+    {"SAVE_QKV_OUT_PROJ", {kNorm, kAttention, kFc1, kActivation}},
+    {"SAVE_DOT_ONLY", {kNorm, kAttention, kActivation}},
     {"save_qkv_proj", {kNorm, kAttention, kProjection, kFc1, kActivation}},
 };
 constexpr LayerOperator kAll[] = {kNorm, kQkv, kAttention, kProjection, kFc1, kActivation};
