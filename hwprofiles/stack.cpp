@@ -85,6 +85,21 @@ constexpr std::array<StackRate, 33> kRates{{
      "host time per GB of drives, which wait for it and read and write in turn; 0: all is queued"},
 }};
 
+// Classes of devices that a rate may be given for, 0: all.
+constexpr std::array kCapabilities{0, 70, 80, 89, 90, 100, 120};
+
+// Those that the file has rates for.
+std::vector<int> capabilities_of(const JsonNode& rates) {
+  std::vector<int> found;
+  for (const int capability : kCapabilities) {
+    const std::string ending = rate_key("", capability);
+    const auto has_ending = [&](const auto& member) { return member.first.ends_with(ending); };
+    if (capability == 0 || std::ranges::any_of(rates.members(), has_ending))
+      found.push_back(capability);
+  }
+  return found;
+}
+
 StackValue read_value(const StackRate& rate, const JsonNode& node) {
   // Its own form: sourced values have no uncertainty.
   JsonObject in = node.object();
@@ -152,12 +167,17 @@ StackProfile read_stack(const JsonNode& root) {
     for (const auto& [pointer, node] : choices->members())
       stack.choices.emplace_back(pointer, value_text(node));
   }
-  JsonObject rates = in.member("rates").object();
+  const JsonNode rate_node = in.member("rates");
+  const std::vector<int> capabilities = capabilities_of(rate_node);
+  JsonObject rates = rate_node.object();
   for (const StackRate& rate : kRates) {
-    const auto node = rates.optional_member(rate.name);
-    if (!node) continue;
-    stack.values.push_back(read_value(rate, *node));
-    stack.rates.*rate.member = stack.values.back().value;
+    for (const int capability : capabilities) {
+      const auto node = rates.optional_member(rate_key(rate.name, capability));
+      if (!node) continue;
+      StackValue& value = stack.values.emplace_back(read_value(rate, *node));
+      value.capability = capability;
+      if (capability == 0) stack.rates.*rate.member = value.value;
+    }
   }
   rates.finish();
   if (const auto memory = in.optional_member("memory")) stack.memory = read_stack_memory(*memory);
@@ -168,6 +188,28 @@ StackProfile read_stack(const JsonNode& root) {
 }  // namespace
 
 std::span<const StackRate> stack_rates() { return kRates; }
+
+std::string rate_key(std::string_view rate, int capability) {
+  return capability == 0 ? std::string(rate) : fmt::format("{}@{}", rate, capability);
+}
+
+const StackValue* StackProfile::value_of(std::string_view rate, int capability) const {
+  const StackValue* found = nullptr;
+  for (const StackValue& value : values) {
+    if (value.name != rate || value.capability > capability) continue;
+    if (found == nullptr || value.capability > found->capability) found = &value;
+  }
+  return found;
+}
+
+StackRates StackProfile::rates_on(int capability) const {
+  StackRates found = rates;
+  for (const StackRate& rate : kRates) {
+    const StackValue* const value = value_of(rate.name, capability);
+    if (value != nullptr && value->capability > 0) found.*rate.member = value->value;
+  }
+  return found;
+}
 
 StackProfile parse_stack(std::string text, std::string file_name) {
   return read_stack(parse_json(std::move(text), std::move(file_name)));

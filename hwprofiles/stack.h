@@ -79,9 +79,11 @@ struct StackRate {
 };
 std::span<const StackRate> stack_rates();
 
-// A rate as a stack's file gives it.
+// A rate as a stack's file gives it: "gemm", or "gemm@80" of devices of that capability and, until
+// the file has one of a later, of later ones.
 struct StackValue {
-  std::string name;  // of the rate
+  std::string name;    // of the rate
+  int capability = 0;  // 10 x major + minor; 0: of all devices
   double value = 0;
   double uncertainty = 0;   // relative, one standard deviation
   std::string source, ref;  // as ValueSource; of fitted ones `ref` names the runs fitted on
@@ -108,9 +110,17 @@ struct StackProfile {
   std::vector<RecomputedShare> selective;
   std::vector<std::pair<std::string, std::string>> choices;  // pointer of a Plan, value as text
   std::vector<StackValue> values;                            // in file order
-  StackRates rates;
+  StackRates rates;  // those of all devices
   StackMemory memory;
+
+  // What the file says of a rate on devices of a capability; null: nothing.
+  const StackValue* value_of(std::string_view rate, int capability) const;
+  // With those of devices of a capability.
+  StackRates rates_on(int capability) const;
 };
+
+// "gemm@80"; of all devices "gemm".
+std::string rate_key(std::string_view rate, int capability);
 
 // "own" or any of the catalogue; a file when it looks like a path. Throws Error naming the nearest.
 StackProfile load_stack(std::string_view name_or_path);

@@ -55,7 +55,8 @@ std::vector<MovedRate> move_rates(Knowledge& knowledge, StackRates& rates) {
 }
 
 void learn(Evidence& evidence, const Knowledge& learnt, const StackRates& rates, const Kind& kind) {
-  evidence.stack.rates = rates;
+  evidence.stack.rates = rates;  // from now on of all devices
+  for (StackValue& value : evidence.stack.values) value.capability = 0;
   const std::size_t n = stack_rates().size();
   std::vector<std::vector<double>>& covariance = evidence.covariance.emplace();
   for (std::size_t k = 0; k < n; ++k)

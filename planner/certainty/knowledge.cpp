@@ -11,6 +11,7 @@
 
 #include "planner/core/quantity.h"
 #include "planner/cost/reliance.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
 namespace {
@@ -54,9 +55,8 @@ bool is_measured(const HwProfile& node, std::string_view pointer) {
   });
 }
 
-const StackValue* value_of(const StackProfile& stack, std::string_view rate) {
-  const auto at = std::ranges::find(stack.values, rate, &StackValue::name);
-  return at == stack.values.end() ? nullptr : &*at;
+int capability_of(const HwProfile& node) {
+  return find_kernel_set(node.device.kernel_set).capability;
 }
 
 }  // namespace
@@ -71,7 +71,8 @@ bool is_calibrated(const HwProfile& node, HardwareTime kind) {
 
 bool is_ideal(const StackProfile& stack) {
   return std::ranges::all_of(stack_rates(), [&](const StackRate& rate) {
-    return rate.spread == 0 || value_of(stack, rate.name) == nullptr;
+    return rate.spread == 0 ||
+           std::ranges::find(stack.values, rate.name, &StackValue::name) == stack.values.end();
   });
 }
 
@@ -83,16 +84,26 @@ double sd_of(const StackRate& rate, const StackValue* value) {
   return value->source == "fitted" ? value->uncertainty : kMeasuredSpread;
 }
 
-// Off the diagonal what the fit says.
-void correlate(const MeasuredStack& runs, Knowledge& knowledge) {
+// The rate that a fitted value is of, where that is the one of these devices.
+std::optional<std::size_t> rate_of(const std::string& key, const StackProfile& stack,
+                                   int capability) {
   const auto rates = stack_rates();
-  const auto index = [&](const std::string& name) {
-    const auto at = std::ranges::find(rates, name, &StackRate::name);
-    return static_cast<std::size_t>(at - rates.begin());
-  };
+  for (std::size_t k = 0; k < rates.size(); ++k) {
+    const StackValue* const value = stack.value_of(rates[k].name, capability);
+    if (value != nullptr && rate_key(value->name, value->capability) == key) return k;
+  }
+  return std::nullopt;
+}
+
+// Off the diagonal what the fit says.
+void correlate(const MeasuredStack& runs, const StackProfile& stack, int capability,
+               Knowledge& knowledge) {
+  std::vector<std::optional<std::size_t>> rates;
+  for (const std::string& key : runs.fitted) rates.push_back(rate_of(key, stack, capability));
   for (std::size_t i = 0; i < runs.fitted.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      const std::size_t k = index(runs.fitted[i]), l = index(runs.fitted[j]);
+      if (!rates[i] || !rates[j]) continue;
+      const std::size_t k = *rates[i], l = *rates[j];
       const double sds = knowledge.covariance[k][k] * knowledge.covariance[l][l];
       knowledge.covariance[k][l] = knowledge.covariance[l][k] =
           runs.correlation[i][j] * std::sqrt(sds);
@@ -100,7 +111,7 @@ void correlate(const MeasuredStack& runs, Knowledge& knowledge) {
   }
 }
 
-void add_rates(const Evidence& evidence, Knowledge& knowledge) {
+void add_rates(const Evidence& evidence, int capability, Knowledge& knowledge) {
   const auto rates = stack_rates();
   if (evidence.covariance) {
     for (std::size_t k = 0; k < rates.size(); ++k)
@@ -108,14 +119,15 @@ void add_rates(const Evidence& evidence, Knowledge& knowledge) {
     return;
   }
   for (std::size_t k = 0; k < rates.size(); ++k) {
-    const double sd = sd_of(rates[k], value_of(evidence.stack, rates[k].name));
+    const double sd = sd_of(rates[k], evidence.stack.value_of(rates[k].name, capability));
     if (is_ideal(evidence.stack)) {
       knowledge.slower[k] = sd;
     } else {
       knowledge.covariance[k][k] = sd * sd;
     }
   }
-  if (!evidence.runs.empty()) correlate(evidence.runs.front(), knowledge);
+  if (!evidence.runs.empty())
+    correlate(evidence.runs.front(), evidence.stack, capability, knowledge);
 }
 
 void add_hardware(const HwProfile& node, Knowledge& knowledge) {
@@ -198,7 +210,7 @@ std::optional<MeasuredStack> runs_for(const Evidence& evidence, const std::strin
 Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Kind& kind) {
   Knowledge knowledge;
   const bool measured = is_ideal(evidence.stack) && is_calibrated(node, HardwareTime::kProducts);
-  if (!measured || evidence.covariance) add_rates(evidence, knowledge);
+  if (!measured || evidence.covariance) add_rates(evidence, capability_of(node), knowledge);
   const std::optional<MeasuredStack> runs = runs_for(evidence, kind.device);
   const auto alike = [&](const std::string& device) { return same_class(device, kind.device); };
   if (!runs || std::ranges::none_of(runs->devices, alike)) add_hardware(node, knowledge);
@@ -216,10 +228,11 @@ std::string source_of(Constant constant, const Evidence& evidence, const HwProfi
     return fmt::format("{}, [assumed] how far such figures are off", row.pointer);
   }
   const StackRate& rate = rates[constant];
-  const double value = evidence.stack.rates.*rate.member;
+  const int capability = capability_of(node);
+  const double value = evidence.stack.rates_on(capability).*rate.member;
   const std::string shown = rate.seconds ? format_seconds({value}) : fmt::format("{:.4g}", value);
   if (evidence.covariance) return shown + ", moved by measured runs (--anchor)";
-  const StackValue* const given = value_of(evidence.stack, rate.name);
+  const StackValue* const given = evidence.stack.value_of(rate.name, capability);
   if (given != nullptr) return fmt::format("{}, {}: {}", shown, given->source, given->ref);
   return fmt::format("{}, [assumed] spread of such rates over stacks{}", shown,
                      is_ideal(evidence.stack) ? "; it can only be slower than the hardware" : "");

@@ -275,7 +275,7 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
     request.scale_out = BytesPerSecond{*run.hardware.scale_out_gb_s_per_gpu * kGiga};
   BuiltCluster built = build_cluster(catalogues.hardware, catalogues.profiles, request);
   out.cluster = std::move(built.cluster);
-  out.cluster.stack = stack->rates;
+  out.cluster.stack = stack->rates_on(device.capability);
   out.cluster.memory = memory_of(run, *stack);
   out.flags = std::move(built.assumed);
 

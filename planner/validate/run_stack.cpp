@@ -43,7 +43,7 @@ std::string_view usual(const RunRecord& run, const DeviceFacts& device) {
     return "llmq";
   if (zero == 2 || run.offload.params != "gpu" || run.offload.optimizer != "gpu")
     return "deepspeed";
-  if (zero == 3) return "fsdp2023";
+  if (zero == 3) return "fsdp";
   if (device.capability > kAmpere || run.flash_attention.value_or(true)) return "nemo2024";
   if (run.parallel.sequence_parallel.value_or(false)) return "megatron2022";
   return run.parallel.pp > 1 ? "megatron_deepspeed" : "megatron2020";

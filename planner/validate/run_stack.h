@@ -6,7 +6,7 @@
 //
 //   before sm_80   parameters off the GPU: deepspeed_infinity; ZeRO or offload: deepspeed2020;
 //                  else megatron2020
-//   later          states off the GPU, or ZeRO 2: deepspeed; ZeRO 3: fsdp2023; on cards without
+//   later          states off the GPU, or ZeRO 2: deepspeed; ZeRO 3: fsdp; on cards without
 //                  peer links in fp8: llmq; others with fused attention: nemo2024, without:
 //                  megatron2022 where sequence parallel, megatron_deepspeed in a pipeline, else
 //                  megatron2020 on sm_80, nemo2024 later [assumed]

@@ -1,6 +1,8 @@
 #include "tests/fit/problem.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "models/model_formulas.h"
@@ -15,13 +17,16 @@
 namespace zplan::fit {
 namespace {
 
-// A rate as hwprofiles/stack.h expects it.
+// A rate as hwprofiles/stack.h expects it, "gemm" or "gemm@80".
 Free free_rate(const JsonNode& name) {
-  const std::string word = name.string();
+  const std::string key = name.string(), word = key.substr(0, key.find('@'));
+  const int from = word == key ? 0 : std::atoi(key.c_str() + word.size() + 1);
   for (const StackRate& rate : stack_rates()) {
     if (rate.name == word)
       return {.owner = {},
               .rate = &rate,
+              .from = from,
+              .below = INT_MAX,
               .usual = rate.usual,
               .spread = rate.spread,
               .kin = {},
@@ -45,15 +50,25 @@ void link(std::vector<Free>& free, const std::string& stack, const std::string& 
   for (Free& of_stack : free) {
     if (of_stack.owner != stack) continue;
     for (std::size_t k = 0; k < free.size(); ++k) {
-      if (free[k].owner == kin && free[k].rate == of_stack.rate && !free[k].kin) of_stack.kin = k;
+      const bool same = free[k].rate == of_stack.rate && free[k].from == of_stack.from;
+      if (free[k].owner == kin && same && !free[k].kin) of_stack.kin = k;
     }
   }
+}
+
+// Each up to the next later class of devices.
+void part_classes(std::vector<Free>& free) {
+  for (Free& one : free)
+    for (const Free& other : free)
+      if (one.owner == other.owner && one.rate == other.rate && other.from > one.from)
+        one.below = std::min(one.below, other.from);
 }
 
 }  // namespace
 
 bool Free::concerns(const Sample& sample) const {
-  return owner == (rate != nullptr ? sample.stack : sample.system);
+  if (rate == nullptr) return owner == sample.system;
+  return owner == sample.stack && from <= sample.capability && sample.capability < below;
 }
 
 double expected_of(const std::vector<Free>& free, const std::vector<double>& values,
@@ -73,6 +88,7 @@ std::vector<Free> read_constants(const std::string& path) {
       free.back().owner = owner;
     }
   }
+  part_classes(free);
   for (const auto& [stack, kin] : in.member("kin").members()) link(free, stack, kin.string());
   in.finish();
   return free;
@@ -95,6 +111,7 @@ Problem make_problem(std::vector<Free> free, const std::vector<RunRecord>& runs,
     sample.group = run.group;
     sample.stack = planned.stack;
     sample.system = run.hardware.system.value_or("");
+    sample.capability = catalogues.hardware.device(run.hardware.device).capability;
     sample.measured_s = *run.measured.step_time_s;
     sample.job = lower(planned.plan, planned.model);
     place(sample.job, {.slack = planned.plan.slack});

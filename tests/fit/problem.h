@@ -6,9 +6,11 @@
 //   ((log rate - log usual) / spread)^2                 over the free rates
 // with weights w_i = (runs of the group)^-1/4, so that a large group does not drown the others.
 // `usual` and `spread` are those of hwprofiles/stack.h: what one knows of a stack nobody measured.
-// Of a stack that has kin, the rate of the kin stands in place of `usual`.
+// Of a stack that has kin, the rate of the kin stands in place of `usual`. A rate may be one for each
+// class of devices: "gemm@80" is of those of capability 8.0 and, up to the next that is free, later.
 #pragma once
 
+#include <climits>
 #include <functional>
 #include <optional>
 #include <string>
@@ -28,12 +30,13 @@ struct Sample;
 struct Free {
   std::string owner;                // of the stack or system
   const StackRate* rate = nullptr;  // of a stack; nothing: a system's
+  int from = 0, below = INT_MAX;    // on devices of which capabilities; of all: from 0
   double usual = 1, spread = 1;
   std::optional<std::size_t> kin;  // index of the same rate of the stack's kin
   bool seconds = false;            // a time; else a factor
   double most = 10;
 
-  std::string key() const { return rate != nullptr ? std::string(rate->name) : "settled"; }
+  std::string key() const { return rate != nullptr ? rate_key(rate->name, from) : "settled"; }
   bool concerns(const Sample& sample) const;
 };
 
@@ -46,6 +49,7 @@ std::vector<Free> read_constants(const std::string& path);
 // A run, placed once and simulated often.
 struct Sample {
   std::string id, group, stack, system;
+  int capability = 0;  // of the devices
   double measured_s = 0, weight = 1;
   double sustained = 1;  // of the device, without what its system adds
   Kind kind;

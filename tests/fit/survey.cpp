@@ -89,10 +89,13 @@ StackProfile fitted_stack(const std::string& name, const Problem& problem,
   StackProfile stack = load_stack(name);
   for (const std::size_t k : free_of(problem, name)) {
     const StackRate& rate = *problem.free[k].rate;
-    stack.rates.*rate.member = solution.values[k];
-    const StackValue value{std::string(rate.name), solution.values[k], solution.uncertainty(k),
-                           "fitted", "runs"};
-    const auto at = std::ranges::find(stack.values, value.name, &StackValue::name);
+    const int capability = problem.free[k].from;
+    if (capability == 0) stack.rates.*rate.member = solution.values[k];
+    const StackValue value{std::string(rate.name),  capability, solution.values[k],
+                           solution.uncertainty(k), "fitted",   "runs"};
+    const auto at = std::ranges::find_if(stack.values, [&](const StackValue& other) {
+      return other.name == value.name && other.capability == capability;
+    });
     if (at == stack.values.end()) {
       stack.values.push_back(value);
     } else {

@@ -10,7 +10,7 @@ namespace zplan {
 
 SetupCluster cluster_of_setup(const Setup& setup, Cluster cluster) {
   StackUse use = find_stack_use(setup.stack, "");
-  cluster.stack = use.evidence.stack.rates;
+  cluster.stack = rates_of(use.evidence.stack, cluster);
   cluster.memory = use.evidence.stack.memory;
   cluster.memory[MemoryQuantity::kBuckets] = {
       .from = {{0, static_cast<double>(setup.buckets.value)}},

@@ -94,10 +94,14 @@ void anchor_catalogues(const StackUse& use, RunCatalogues& catalogues) {
     if (stack.name == use.evidence.stack.name) stack = use.evidence.stack;
 }
 
+StackRates rates_of(const StackProfile& stack, const Cluster& cluster) {
+  return stack.rates_on(find_kernel_set(cluster.node.device.kernel_set).capability);
+}
+
 void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins) {
   if (!use.asked) return;
   const StackProfile& stack = use.evidence.stack;
-  cluster.stack = stack.rates;
+  cluster.stack = rates_of(stack, cluster);
   cluster.memory = stack.memory;
   std::string& usual = cluster.node.device.kernel_set;
   if (!pins.has("/kernel_set")) usual = kernels_of(stack, cluster, usual);
@@ -114,7 +118,7 @@ void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins) {
 void simulate_with_stack(const StackUse& use, const Plan& plan, Cluster& cluster) {
   if (!use.asked) return;
   const StackProfile& stack = use.evidence.stack;
-  cluster.stack = stack.rates;
+  cluster.stack = rates_of(stack, cluster);
   cluster.memory = stack.memory;
   const std::string own = kernels_of(stack, cluster, plan.kernel_set);
   if (own == plan.kernel_set) return;

@@ -31,6 +31,9 @@ StackUse find_stack_use(const std::string& name, const std::string& anchor);
 // For `validate`: runs of that stack have its rates.
 void anchor_catalogues(const StackUse& use, RunCatalogues& catalogues);
 
+// The rates of a stack on the devices of a cluster.
+StackRates rates_of(const StackProfile& stack, const Cluster& cluster);
+
 // For `plan`: the stack's defaults, kernel set and recipe included, become pins where nothing is
 // pinned, and the cluster costs what it costs with the stack. Nothing changes where none is asked
 // for.

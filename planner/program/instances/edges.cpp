@@ -23,6 +23,12 @@ bool bytes_overlap(const View& a, const View& b) {
   return a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes();
 }
 
+void without(SlotExpr& slot, Var var) {
+  if (var == Var::kMicro) slot.per_micro = 0;
+  if (var == Var::kLayer) slot.per_layer = 0;
+  if (var == Var::kTile) slot.per_tile = 0;
+}
+
 // Whether two edges differ in their nodes alone.
 bool is_alike(const Edge& a, const Edge& b) {
   return a.level == b.level && a.delta == b.delta && a.match == b.match &&
@@ -60,8 +66,8 @@ class EdgeDeriver {
   void forward(const Use& x, const Use& y, std::int32_t slots) {
     const BlockIndex common = common_ancestor(p_, p_.nodes[x.node].block, p_.nodes[y.node].block);
     const std::int32_t level = p_.blocks[common].depth;
-    if (p_.nodes[x.node].block == common && p_.nodes[y.node].block == common) {
-      const std::optional<std::int32_t> delta = distance(common, x, y, slots, 0);
+    if (const auto slot_pair = seen_from(common, x, y, slots)) {
+      const std::optional<std::int32_t> delta = distance(common, *slot_pair, slots, 0);
       if (delta) add(x.node, {.node = y.node, .level = level, .delta = *delta}, slots == 0);
       if (delta != 0) outer_iterations(x, y, common, slots);
       return;
@@ -72,40 +78,64 @@ class EdgeDeriver {
   // x waits for the y that follows it in program order, of an earlier iteration of a common block.
   void wrap(const Use& x, const Use& y, std::int32_t slots) {
     const BlockIndex common = common_ancestor(p_, p_.nodes[x.node].block, p_.nodes[y.node].block);
-    const Block& block = p_.blocks[common];
-    if (common == 0 || block.count > 1) {
-      if (p_.nodes[x.node].block == common && p_.nodes[y.node].block == common) {
-        const std::optional<std::int32_t> delta = distance(common, x, y, slots, 1);
-        if (delta) add(x.node, {.node = y.node, .level = block.depth, .delta = *delta}, slots == 0);
-      } else {
-        add(x.node, matched(x, y, block.depth, 1, slots), slots == 0);
-      }
-    }
+    earlier_iteration(x, y, common, slots);
     outer_iterations(x, y, common, slots);
   }
 
-  // The blocks around `common`: their previous iteration, for the first iterations of `common`.
+  // The blocks around `common`: their previous iterations, for the first ones of `common`.
   void outer_iterations(const Use& x, const Use& y, BlockIndex common, std::int32_t slots) {
     while (common != 0) {
       common = p_.blocks[common].parent;
-      const Block& block = p_.blocks[common];
-      if (common == 0 || block.count > 1)
-        add(x.node, matched(x, y, block.depth, 1, slots), slots == 0);
+      earlier_iteration(x, y, common, slots);
     }
   }
 
-  // Least iteration distance >= least of the common block at which both meet in one slot. The step
-  // is no variable, so at the root every distance meets.
-  std::optional<std::int32_t> distance(BlockIndex common, const Use& x, const Use& y,
+  // x waits for the y of an earlier iteration of a block around both.
+  void earlier_iteration(const Use& x, const Use& y, BlockIndex around, std::int32_t slots) {
+    const Block& block = p_.blocks[around];
+    if (around != 0 && block.count == 1) return;
+    if (const auto slot_pair = seen_from(around, x, y, slots)) {
+      const std::optional<std::int32_t> delta = distance(around, *slot_pair, slots, 1);
+      if (delta) add(x.node, {.node = y.node, .level = block.depth, .delta = *delta}, slots == 0);
+      return;
+    }
+    add(x.node, matched(x, y, block.depth, 1, slots), slots == 0);
+  }
+
+  // Of two uses in blocks that run once per iteration of a block around both: their slots by the
+  // variables of that block.
+  struct SlotPair {
+    SlotExpr x, y;
+  };
+  std::optional<SlotPair> seen_from(BlockIndex around, const Use& x, const Use& y,
+                                    std::int32_t slots) const {
+    const auto sx = seen_from(around, x, slots), sy = seen_from(around, y, slots);
+    return sx && sy ? std::optional(SlotPair{*sx, *sy}) : std::nullopt;
+  }
+  std::optional<SlotExpr> seen_from(BlockIndex around, const Use& use, std::int32_t slots) const {
+    SlotExpr slot = use.view->slot;
+    for (BlockIndex b = p_.nodes[use.node].block; b != around; b = p_.blocks[b].parent) {
+      const Block& block = p_.blocks[b];
+      if (block.count != 1) return std::nullopt;
+      if (slots <= 1 || block.var == Var::kNone) continue;
+      slot.base = static_cast<std::int32_t>(
+          (slot.base + factor_of(slot, block.var) * block.first) % slots);
+      if (!block.relative) without(slot, block.var);
+    }
+    return slot;
+  }
+
+  // Least iteration distance >= least of a block at which both meet in one slot. The step is no
+  // variable, so at the root every distance meets.
+  std::optional<std::int32_t> distance(BlockIndex around, const SlotPair& slot_pair,
                                        std::int32_t slots, std::int32_t least) const {
-    const Block& block = p_.blocks[common];
+    const Block& block = p_.blocks[around];
     if (slots <= 1) return least;
-    const SlotExpr& sx = x.view->slot;
-    const SlotExpr& sy = y.view->slot;
+    const auto& [sx, sy] = slot_pair;
     for (const Var var : {Var::kMicro, Var::kLayer, Var::kTile})
       if (factor_of(sx, var) != factor_of(sy, var)) return least;
     const std::int64_t rate = slot_rate(sx, block);
-    const std::int32_t furthest = common == 0 ? 1 : std::min(slots, block.count - 1);
+    const std::int32_t furthest = around == 0 ? 1 : std::min(slots, block.count - 1);
     for (std::int32_t delta = least; delta <= furthest; ++delta)
       if ((sx.base - sy.base + rate * delta) % slots == 0) return delta;
     return std::nullopt;

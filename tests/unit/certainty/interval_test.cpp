@@ -103,7 +103,7 @@ TEST(Certainty, TheIntervalReachesTheBestThatWasMeasured) {
   measured.best = {{"H100-SXM5-80GB", "bf16", "some/run", 0.4}};
   const Kind kind{"H100-SXM5-80GB", "bf16", 8, {}};
   Evidence theirs{load_stack("own")};
-  theirs.stack.values = {{"gemm", 1, 0.01, "fitted", "runs"}};
+  theirs.stack.values = {{"gemm", 0, 1, 0.01, "fitted", "runs"}};
   const std::vector<double> rests = reliances({});
   const Certainty above =
       certainty_of({Seconds{1}, 0.6, rests}, theirs, measured, node, kind);

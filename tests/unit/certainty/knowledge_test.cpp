@@ -30,9 +30,9 @@ MeasuredStack measured_stack() {
 Evidence measured_evidence() {
   Evidence evidence;
   evidence.stack.name = "theirs";
-  evidence.stack.values = {{"gemm", 1.1, 0.1, "fitted", "runs"},
-                           {"elementwise", 1.2, 0.2, "fitted", "runs"},
-                           {"tensor_exposed", 0.5, 0, "assumed", "a guess"}};
+  evidence.stack.values = {{"gemm", 0, 1.1, 0.1, "fitted", "runs"},
+                           {"elementwise", 0, 1.2, 0.2, "fitted", "runs"},
+                           {"tensor_exposed", 0, 0.5, 0, "assumed", "a guess"}};
   evidence.runs = {measured_stack()};
   return evidence;
 }
@@ -58,6 +58,21 @@ TEST(Knowledge, TakesUncertaintyAndCorrelationOfFittedRatesFromTheirFit) {
   EXPECT_DOUBLE_EQ(known.covariance[elementwise][gemm], -0.5 * 0.1 * 0.2);
   EXPECT_DOUBLE_EQ(known.run_sd, 0.06);
   EXPECT_THAT(known.unknown, IsEmpty());
+}
+
+TEST(Knowledge, TakesRatesOfTheClassOfDevices) {
+  Evidence evidence = measured_evidence();
+  evidence.stack.values.push_back({"gemm", 90, 1.3, 0.03, "fitted", "runs"});
+  evidence.runs.front().fitted = {"gemm@90", "elementwise"};
+  const Constant gemm = constant_of(&StackRates::gemm);
+  const Constant elementwise = constant_of(&StackRates::elementwise);
+  const Knowledge on_h100 = knowledge_of(evidence, h100(), known_kind());
+  EXPECT_DOUBLE_EQ(sd_of(on_h100, gemm), 0.03);
+  EXPECT_DOUBLE_EQ(on_h100.covariance[gemm][elementwise], -0.5 * 0.03 * 0.2);
+  const HwProfile a100 = load_cluster("dgx-a100").node;
+  const Knowledge elsewhere = knowledge_of(evidence, a100, known_kind());
+  EXPECT_DOUBLE_EQ(sd_of(elsewhere, gemm), 0.1);
+  EXPECT_DOUBLE_EQ(elsewhere.covariance[gemm][elementwise], 0);
 }
 
 TEST(Knowledge, TakesTheSpreadOverStacksForRatesThatNobodyMeasured) {

@@ -54,5 +54,28 @@ TEST(Stack, RefusesFittedValuesWithoutUncertaintyAndUnknownNames) {
             "unknown stack \"nemo2023\"; did you mean \"nemo2024\"? (kno");
 }
 
+TEST(Stack, HasRatesByClassOfDevices) {
+  std::string text = kSmall;
+  text.replace(text.find("\"host_step\""), 0,
+               "\"gemm@80\": {\"value\": 1.2, \"source\": \"assumed\", \"ref\": \"r\"},\n");
+  const StackProfile stack = parse_stack(text, "x.json");
+  EXPECT_EQ(stack.rates_on(70).gemm, 1.5);
+  EXPECT_EQ(stack.rates_on(80).gemm, 1.2);
+  EXPECT_EQ(stack.rates_on(90).gemm, 1.2) << "until there is one of a later class";
+  EXPECT_EQ(stack.rates_on(90).host_step, 0.004);
+  EXPECT_EQ(stack.value_of("gemm", 90)->capability, 80);
+  EXPECT_EQ(stack.value_of("loss", 90), nullptr);
+  text.replace(text.find("gemm@80"), 7, "gemm@81");
+  EXPECT_NE(message_of([&] { parse_stack(text, "x.json"); }).find("gemm@81"), std::string::npos);
+}
+
+TEST(Stack, SharesOfSelectiveRecomputationAddUp) {
+  std::string text = kSmall;
+  text.replace(text.find("\"plan\""), 0,
+               "\"selective\": [{\"layers\": 0.5, \"recompute\": \"full\", \"ref\": \"r\"}],\n");
+  EXPECT_EQ(message_of([&] { parse_stack(text, "x.json"); }),
+            "x.json:2:49: /selective: expected shares of layers that add up to 1, got an array");
+}
+
 }  // namespace
 }  // namespace zplan

@@ -5,6 +5,7 @@
 
 #include "hwprofiles/memory_quantity.h"
 #include "planner/core/error.h"
+#include "planner/plan/choices.h"
 #include "tests/unit/validate/sample_run.h"
 
 namespace zplan {
@@ -50,6 +51,36 @@ TEST(RecordPlan, KernelsByDeviceFormatAndFusion) {
   EXPECT_THAT(planned({{"\"bf16\"", "\"int4\""}}).unsupported, HasSubstr("products in \"int4\""));
 }
 
+// torchtitan computes some products of each layer again, which fused attention alone does not ask for.
+TEST(RecordPlan, SelectiveRecomputationIsThatOfTheSoftware) {
+  const auto recomputed = [](const char* source) {
+    RunRecord run = sample_run();
+    run.hardware.device = "h100_sxm5_80gb";
+    run.source = source;
+    run.flash_attention = true;
+    run.recompute = "selective";
+    static const RunCatalogues catalogues;
+    const PlannedRun planned = plan_run(run, catalogues);
+    EXPECT_EQ(planned.unsupported, "");
+    return planned.plan.recompute;
+  };
+  const std::vector<RecomputeRun> titan = recomputed("torchtitan, a table");
+  ASSERT_EQ(titan.size(), 2u);
+  EXPECT_EQ(titan[0].layers, 12);
+  EXPECT_TRUE(titan[0].operators.has(LayerOperator::kFc1));
+  EXPECT_FALSE(titan[1].operators.has(LayerOperator::kFc1));
+  const std::vector<RecomputeRun> nemo = recomputed("NeMo, a table");
+  ASSERT_EQ(nemo.size(), 1u);
+  EXPECT_EQ(nemo[0].mode, Recompute::kSelective);
+}
+
+// The words of every stack are those of /recompute.
+TEST(RecordPlan, EveryStackSaysWhatItRecomputesInKnownWords) {
+  for (const StackProfile& stack : stack_catalogue())
+    for (const RecomputedShare& share : stack.selective)
+      EXPECT_TRUE(recompute_from_words(share.recompute)) << stack.name << ": " << share.recompute;
+}
+
 TEST(RecordPlan, TheRecipeHasTheStatedBytes) {
   const auto optimizer_bytes = [](const char* grad, const char* optimizer) {
     const PlannedRun run = planned({{"\"param_bytes\": null", "\"param_bytes\": 2"},
@@ -74,7 +105,7 @@ TEST(RecordPlan, TheRecipeGoesWithTheZeroStage) {
                           {"\"flash_attention\": false", "\"flash_attention\": true"}};
   const PlannedRun usual = planned(shards);
   EXPECT_EQ(usual.unsupported, "");
-  EXPECT_EQ(usual.stack, "fsdp2023");
+  EXPECT_EQ(usual.stack, "fsdp");
   EXPECT_EQ(usual.plan.precision, default_recipe(usual.plan.kernel_set));
   EXPECT_THAT(usual.flags, Contains(HasSubstr("recipe fsdp of the stack is not for ZeRO stage 2")));
   const PlannedRun stated =

@@ -69,7 +69,7 @@ TEST(RunStack, OtherwiseWhatTheRunDidOnWhichDevices) {
       "megatron2022");
   EXPECT_EQ(stack_name(sample_run({{"\"flash_attention\": false", "\"flash_attention\": true"},
                                    {"\"zero_stage\": 0", "\"zero_stage\": 3"}})),
-            "fsdp2023");
+            "fsdp");
   EXPECT_EQ(stack_name(sample_run({{"a100_sxm4_80gb", "v100_sxm3_32gb"},
                                    {"\"zero_stage\": 0", "\"zero_stage\": 2"}})),
             "deepspeed2020");

@@ -179,5 +179,27 @@ TEST_F(Edges, ReuseIsNotWaitedForWhereDataIs) {
   EXPECT_THAT(of(r), UnorderedElementsAre(Edge{.node = w, .level = 0}));
 }
 
+// A pass of a pipeline's steady state works on a micro-batch some iterations ahead of the loop's
+// own: a receive into its slot 2m waits for what the slot held before, never for the send of the
+// slot 2m + 1 of the micro-batch before, which may wait for a partner.
+TEST_F(Edges, PassesOfOtherMicroBatchesMeetWhereTheirSlotsDo) {
+  constexpr std::int32_t kSlots = 8;  // of four micro-batches in flight
+  const BufferId inputs = buffer(kSlots);
+  NodeIndex receive = 0, send = 0, last = 0;
+  loop(Var::kMicro, 12, [&] {
+    b_.begin(1, Var::kMicro, 3, 1, true);
+    receive = write(kFill, inputs, {.per_micro = 2});
+    send = read(Lane::kD2h, inputs, {.base = 1, .per_micro = 2});
+    b_.end();
+    last = read(kUse, inputs, {.per_micro = 2});
+  });
+  derive();
+  for (const Edge& edge : of(send)) EXPECT_EQ(edge.level, 0) << "only for the step before";
+  for (const Edge& edge : of(receive)) EXPECT_TRUE(edge.node != send || edge.level == 0);
+  // The loop's own micro-batch reads what the pass three iterations before received.
+  EXPECT_THAT(of(last), testing::Contains(Edge{.node = receive, .level = 1, .delta = 3}));
+  EXPECT_THAT(of(receive), testing::Contains(Edge{.node = last, .level = 1, .delta = 1}));
+}
+
 }  // namespace
 }  // namespace zplan
