@@ -25,6 +25,7 @@ void apply_device(HwProfile& node, const DeviceFacts& facts) {
   device.peaks = facts.peaks;
   device.memory_bandwidth = facts.memory_bandwidth;
   if (facts.gemm_efficiency) device.gemm_efficiency = *facts.gemm_efficiency;
+  if (facts.sustained) device.sustained = *facts.sustained;
   device.kernel_tables = facts.kernel_tables;
   device.tables = facts.tables;
   device.collectives = facts.collectives;

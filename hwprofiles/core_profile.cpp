@@ -18,9 +18,9 @@ constexpr double kShortest = 1e-6, kLongest = 1e12;  // us, up to 11 days
 constexpr double kGreatest = 1e18, kMostThreads = 1024;
 // Of squared distances: how many heads there are in all matters less than how long and wide each
 // is. [derived] as in kernel_tables.h
-constexpr std::array<double, 3> kAttentionScale{0.3, 2, 2}, kEvenScale{1, 1, 1};
+constexpr NearPoints::Place kAttentionScale{0.3, 2, 2}, kEvenScale{1, 1, 1};
 
-std::array<double, 3> place_of(const CoreProfile::Sizes& sizes) {
+NearPoints::Place place_of(const CoreProfile::Sizes& sizes) {
   return log_place(sizes[0], sizes[1], sizes[2]);
 }
 

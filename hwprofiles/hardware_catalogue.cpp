@@ -25,7 +25,9 @@ DeviceFacts read_device(const JsonNode& node) {
   device.capability = static_cast<int>(in.object().member("capability").integer(1, kMaxCapability));
   if (const auto tables = in.object().optional_member("kernel_tables")) {
     device.kernel_tables = tables->non_empty_string();
-    device.tables = std::make_shared<KernelTables>(device.kernel_tables);
+    const auto settled = in.object().optional_member("settled_tables");
+    device.tables = std::make_shared<KernelTables>(device.kernel_tables,
+                                                   settled ? settled->non_empty_string() : "");
   }
   device.memory = in.bytes("memory");
   device.peaks = read_peaks(in.object().member("peak"), in.sources());
@@ -33,6 +35,7 @@ DeviceFacts read_device(const JsonNode& node) {
   if (in.has("peer_link")) device.peer_link = in.bytes_per_second("peer_link");
   device.host_link = in.bytes_per_second("host_link");
   if (in.has("gemm_efficiency")) device.gemm_efficiency = in.fraction("gemm_efficiency");
+  if (in.has("sustained")) device.sustained = in.factor("sustained");
   device.sm_count = in.integer("sm_count", 1, kMaxSms);
   device.scale_out = in.bytes_per_second("scale_out");
   in.finish();

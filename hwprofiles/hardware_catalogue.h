@@ -28,6 +28,7 @@ struct DeviceFacts {
   std::optional<BytesPerSecond> peer_link;  // to the devices of its domain, per direction
   BytesPerSecond host_link{};               // to its processor, per direction
   std::optional<double> gemm_efficiency;    // of the best matrix product measured
+  std::optional<double> sustained;          // as in DeviceProfile
   int sm_count = 0;
   BytesPerSecond scale_out{};  // network per device where nobody states one
   std::string kernel_tables;   // of its own chip, as in DeviceProfile; empty: none

@@ -49,7 +49,9 @@ DeviceProfile read_device(SourcedObject in) {
   if (in.object().optional_member("sustained")) device.sustained = in.factor("sustained");
   if (const auto tables = in.object().optional_member("kernel_tables")) {
     device.kernel_tables = tables->non_empty_string();
-    device.tables = std::make_shared<KernelTables>(device.kernel_tables);
+    const auto settled = in.object().optional_member("settled_tables");
+    device.tables = std::make_shared<KernelTables>(device.kernel_tables,
+                                                   settled ? settled->non_empty_string() : "");
   }
   const JsonNode reserve_node = in.object().member("reserve");
   SourcedObject reserve(reserve_node, in.sources());

@@ -52,7 +52,9 @@ struct DeviceProfile {
   int launch_queue_depth = 0;       // launches the host may run ahead
   Seconds copy_latency{};           // fixed time of one host <-> device copy
   int sm_count = 0;                 // streaming multiprocessors; 0: products are not cut into tiles
-  double sustained = 1;             // time of products at settled clocks over that of short bursts
+  // Time of products at settled clocks over what the tables say: over that of short bursts where
+  // there are no rows of training.
+  double sustained = 1;
   std::string kernel_tables;        // measured ones, "a100_sxm" (hwprofiles/kernels); empty: none
   std::shared_ptr<const KernelTables> tables;            // of that name
   std::shared_ptr<const CollectiveProfile> collectives;  // none: ideal rings

@@ -23,6 +23,9 @@ constexpr Tile kTiles[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.93},
 // [derived] of a product's operands at the start of a tile, in elements of k: what keeps products
 // of small k, as those of attention heads, below the rate of long ones.
 constexpr std::int64_t kTileStart = 32;
+// [derived] parts that the sums over k are cut into where there are fewer tiles than SMs; their
+// float32 sums are written and added up again.
+constexpr std::int64_t kSplits[] = {1, 2, 4, 8};
 constexpr double kProductMemoryRate = 0.8;  // [derived] of the memory's bandwidth, from the tables
 // [derived] trtllm rows and sglang rows of A100 differ by this factor where both have a shape.
 constexpr double kSlowerA100Source = 1.045;
@@ -32,117 +35,154 @@ double bytes_per_element(std::string_view format) {
   return format == "fp32" ? 4 : format == "fp64" ? 8 : 2;
 }
 
-double causal_flop(const AttentionSize& s) {
-  return 2.0 * static_cast<double>(s.batch * s.heads * s.head_size) *
-         static_cast<double>(s.sequence) * static_cast<double>(s.sequence + 1);
+NearPoints::Place place_of(const ProductSize& s) {
+  return log_place(static_cast<double>(s.m), static_cast<double>(s.n), static_cast<double>(s.k));
+}
+constexpr NearPoints::Place kScale{1, 1, 1};
+
+ProductSize size_of_row(const CsvTable& table, std::size_t row) {
+  const auto number = [&](const char* name) {
+    return static_cast<std::int64_t>(table.number(row, table.column(name)));
+  };
+  return {number("m"), number("n"), number("k")};
 }
 
-std::array<double, 3> place_of(const AttentionSize& s) {
-  return log_place(static_cast<double>(s.batch * s.heads * s.sequence),
-                   static_cast<double>(s.sequence), static_cast<double>(s.head_size));
+ProductPhase phase_of_row(const CsvTable& table, std::size_t row) {
+  const std::string_view phase = table.text(row, table.column("phase"));
+  if (phase == "fwd") return ProductPhase::kForward;
+  if (phase == "dgrad") return ProductPhase::kInputGradient;
+  return table.text(row, table.column("out_dtype")) == "fp32" ? ProductPhase::kWeightGradient
+                                                              : ProductPhase::kShortWeightGradient;
 }
 
 }  // namespace
 
-KernelTables::KernelTables(std::string name) : name_(std::move(name)) {}
+KernelTables::KernelTables(std::string name, std::string settled, int left_out)
+    : name_(std::move(name)),
+      settled_name_(std::move(settled)),
+      left_out_(left_out),
+      attention_(name_, settled_name_, left_out) {}
 
 KernelTables::~KernelTables() = default;
 
+namespace {
+
+// Of the sums of one tile size; `rate` of the device in flop/s.
+double waves_time(const ProductSize& size, const Tile& tile, double sms, double rate,
+                  double memory_rate) {
+  constexpr double kSum = 4;  // bytes
+  const auto tiles =
+      static_cast<double>(size.batch * ceil_div(size.m, tile.m) * ceil_div(size.n, tile.n));
+  const double results = static_cast<double>(size.batch) * static_cast<double>(size.m * size.n);
+  double best = std::numeric_limits<double>::infinity();
+  for (const std::int64_t split : kSplits) {
+    const double parts = tiles * static_cast<double>(split);
+    const auto steps = static_cast<double>(ceil_div(size.k, split) + kTileStart);
+    const double work = 2.0 * static_cast<double>(tile.m * tile.n) * steps;
+    const double sums =
+        split == 1 ? 0 : results * kSum * static_cast<double>(split + 1) / memory_rate;
+    best = std::min(best, std::ceil(parts / sms) * sms * work / (rate * tile.rate) + sums);
+    if (parts >= sms) break;
+  }
+  return best;
+}
+
+}  // namespace
+
 Seconds tile_time(const ProductSize& size, std::string_view format, const DeviceProfile& device) {
   const double rate = device.peak(format).value * device.gemm_efficiency;
+  const double memory_rate = device.memory_bandwidth.value * kProductMemoryRate;
   const double sms = std::max(1, device.sm_count);
   double best = std::numeric_limits<double>::infinity();
-  for (const Tile& tile : kTiles) {
-    const auto tiles =
-        static_cast<double>(size.batch * ceil_div(size.m, tile.m) * ceil_div(size.n, tile.n));
-    const double work =
-        2.0 * static_cast<double>(tile.m * tile.n) * static_cast<double>(size.k + kTileStart);
-    best = std::min(best, std::ceil(tiles / sms) * sms * work / (rate * tile.rate));
-  }
+  for (const Tile& tile : kTiles)
+    best = std::min(best, waves_time(size, tile, sms, rate, memory_rate));
   const double elements =
       static_cast<double>(size.batch) * static_cast<double>(size.m * size.k + size.k * size.n);
   const double out = static_cast<double>(size.batch) * static_cast<double>(size.m * size.n);
   const double bytes =
       elements * bytes_per_element(format) + out * std::max(2.0, bytes_per_element(format));
-  const double stream = bytes / (device.memory_bandwidth.value * kProductMemoryRate);
-  return Seconds{std::max(best, stream)} + device.gemm_overhead;
-}
-
-int KernelTables::attention_generation() const {
-  if (name_.starts_with("h100") || name_.starts_with("h200")) return 3;
-  return name_.starts_with("b200") || name_.starts_with("b300") || name_.starts_with("gb") ? 4 : 2;
+  return Seconds{std::max(best, bytes / memory_rate)} + device.gemm_overhead;
 }
 
 void KernelTables::read_products(std::string_view format, const DeviceProfile& device,
                                  NearPoints& out) const {
-  const std::string_view wanted = format == "fp8" ? "fp8_tensor" : "bf16";
   const bool sixteen_bit = format == "bf16" || format == "fp16";
+  // Volta has no bf16; elsewhere both take the same time.
+  const std::string_view wanted =
+      format == "fp8" ? "fp8_tensor" : device.supports("bf16") ? "bf16" : "fp16";
   const auto table = find_table("gemm_" + name_);
   if (!table || !(sixteen_bit || format == "fp8")) return;
-  const std::size_t m = table->column("m"), n = table->column("n"), k = table->column("k");
   const std::size_t dtype = table->column("dtype"), time = table->column("time_us");
   const std::size_t source = table->column("source");
   for (std::size_t row = 0; row < table->rows(); ++row) {
     // Weights of the vllm rows are uninitialised memory, which draws less power.
     if (table->text(row, dtype) != wanted || table->text(row, source).starts_with("vllm")) continue;
     const bool slower = name_ == "a100_sxm" && table->text(row, source).starts_with("sglang");
-    const ProductSize size{static_cast<std::int64_t>(table->number(row, m)),
-                           static_cast<std::int64_t>(table->number(row, n)),
-                           static_cast<std::int64_t>(table->number(row, k))};
+    const ProductSize size = size_of_row(*table, row);
+    if (fold_of({size.m, size.n, size.k}) == left_out_) continue;
     const double measured = table->number(row, time) * 1e-6 / (slower ? kSlowerA100Source : 1);
-    const auto place = log_place(static_cast<double>(size.m), static_cast<double>(size.n),
-                                 static_cast<double>(size.k));
-    out.add(place, std::log(measured / tile_time(size, format, device).value));
+    out.add(place_of(size), std::log(measured / tile_time(size, format, device).value));
   }
+}
+
+double KernelTables::over_tiles(const ProductSize& size, std::string_view format,
+                                const DeviceProfile& device) const {
+  auto own = products_.find(format);
+  if (own == products_.end()) own = products_.try_emplace(std::string(format)).first;
+  Products& products = own->second;
+  if (!products.read) read_products(format, device, products.points);
+  products.read = true;
+  if (products.points.at.empty() || size.batch > 1) return 1;
+  const auto [at, is_new] = products.known.try_emplace(size);
+  if (is_new) at->second = std::exp(products.points.mean_near(place_of(size), kScale));
+  return at->second;
 }
 
 Seconds KernelTables::product(const ProductSize& size, std::string_view format,
                               const DeviceProfile& device) const {
-  const Seconds tiles = tile_time(size, format, device);
   const std::lock_guard lock(mutex_);
-  Products& own = products_[std::string(format)];
-  if (!own.read) read_products(format, device, own.points);
-  own.read = true;
-  if (own.points.at.empty() || size.batch > 1) return tiles;
-  const auto [at, is_new] = own.known.try_emplace(size);
-  if (is_new) {
-    at->second = std::exp(
-        own.points.mean_near(log_place(static_cast<double>(size.m), static_cast<double>(size.n),
-                                       static_cast<double>(size.k)),
-                             {1, 1, 1}));
-  }
-  const double flop = 2.0 * static_cast<double>(size.m * size.n) * static_cast<double>(size.k);
-  return std::max(tiles * at->second, Seconds{flop / device.peak(format).value});
+  const double flop = 2.0 * static_cast<double>(size.batch) *
+                      static_cast<double>(size.m * size.n) * static_cast<double>(size.k);
+  return std::max(tile_time(size, format, device) * over_tiles(size, format, device),
+                  Seconds{flop / device.peak(format).value});
 }
 
-void KernelTables::read_attention(const DeviceProfile& device) const {
-  const auto table = find_table("attention_" + name_);
+void KernelTables::read_settled(const DeviceProfile& device) const {
+  const auto table = find_table("gemm_train_" + settled_name_);
   if (!table) return;
-  const std::size_t batch = table->column("batch"), heads = table->column("heads");
-  const std::size_t sequence = table->column("seq"), head = table->column("head_dim");
-  const std::size_t causal = table->column("causal"), time = table->column("time_us");
-  const std::size_t source = table->column("source");
+  constexpr std::string_view kFormat = "bf16";
+  const std::size_t time = table->column("time_us");
   for (std::size_t row = 0; row < table->rows(); ++row) {
-    if (table->text(row, causal) != "1") continue;
-    if (name_ == "a100_sxm" && !table->text(row, source).starts_with("sglang")) continue;
-    const AttentionSize size{static_cast<std::int64_t>(table->number(row, batch)),
-                             static_cast<std::int64_t>(table->number(row, heads)),
-                             static_cast<std::int64_t>(table->number(row, sequence)),
-                             static_cast<std::int64_t>(table->number(row, head))};
-    const double rate = causal_flop(size) / (table->number(row, time) * 1e-6);
-    attention_.add(place_of(size), std::log(rate / device.peak("bf16").value));
+    const ProductSize size = size_of_row(*table, row);
+    if (fold_of({size.m, size.n, size.k}) == left_out_) continue;
+    const double burst =
+        tile_time(size, kFormat, device).value * over_tiles(size, kFormat, device);
+    settled_[static_cast<std::size_t>(phase_of_row(*table, row))].points.add(
+        place_of(size), std::log(table->number(row, time) * 1e-6 / burst));
   }
 }
 
-double KernelTables::attention_rate(const AttentionSize& size, const DeviceProfile& device) const {
+double KernelTables::settled(const ProductSize& size, ProductPhase phase,
+                             const DeviceProfile& device) const {
+  if (settled_name_.empty()) return 1;
   const std::lock_guard lock(mutex_);
-  if (!attention_read_) read_attention(device);
-  attention_read_ = true;
-  if (attention_.at.empty()) return 0;
-  const auto [at, is_new] = attention_known_.try_emplace(size);
-  // How many heads there are in all matters less than how long and wide each is.
-  if (is_new) at->second = std::exp(attention_.mean_near(place_of(size), {0.3, 2, 2}));
+  if (!settled_read_) read_settled(device);
+  settled_read_ = true;
+  Settled* own = &settled_[static_cast<std::size_t>(phase)];
+  if (own->points.at.empty()) own = &settled_[static_cast<std::size_t>(ProductPhase::kForward)];
+  if (own->points.at.empty()) return 1;
+  const auto [at, is_new] = own->known.try_emplace(size);
+  if (is_new) at->second = std::exp(own->points.mean_near(place_of(size), kScale));
   return at->second;
+}
+
+std::optional<Seconds> KernelTables::attention(const AttentionSize& size,
+                                               const DeviceProfile& device) const {
+  const std::lock_guard lock(mutex_);
+  if (!attention_read_) attention_.read(device);
+  attention_read_ = true;
+  if (attention_.empty()) return std::nullopt;
+  return attention_.time(size, device);
 }
 
 }  // namespace zplan

@@ -7,20 +7,25 @@
 //             below the bytes at 0.8 of the memory's rate [derived]
 //   table     tiles x exp(weighted mean of log(measured / tiles) of the 8 nearest rows by
 //             log2 of m, n and k, weights 1 / (distance^2 + 0.05)); never above the peak [derived]
-// Fused attention, forward: causal flop / rate of the 8 nearest rows by log2 of batch x heads x
-// sequence, of the sequence and of the head size [derived].
-// Left out: layouts of the operands, products of one row.
+//   settled   table x exp(the same mean of log(measured in training / table) of rows of the phase),
+//             where the device has rows of training (gemm_train_*.csv): clocks under power limits,
+//             layouts of the operands and what adding to gradients moves
+// Fused attention: attention_tables.h.
+// Left out: products of one row.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "hwprofiles/attention_tables.h"
 #include "hwprofiles/near_points.h"
+#include "planner/core/product_phase.h"
 #include "planner/core/units.h"
 
 namespace zplan {
@@ -33,30 +38,26 @@ struct ProductSize {
   friend auto operator<=>(const ProductSize&, const ProductSize&) = default;
 };
 
-struct AttentionSize {
-  std::int64_t batch = 0, heads = 0, sequence = 0, head_size = 0;
-  friend auto operator<=>(const AttentionSize&, const AttentionSize&) = default;
-};
-
 // By tiles alone. `format`: that of the product, a key of DeviceProfile::peaks.
 Seconds tile_time(const ProductSize& size, std::string_view format, const DeviceProfile& device);
 
 // The tables of one device; safe to share between threads.
 class KernelTables {
  public:
-  // `name`: "a100_sxm", the end of the names of its files. Tables that are not there are empty.
-  explicit KernelTables(std::string name);
+  // `name`: "a100_sxm", the end of the names of its files. `settled`: that of its files of training.
+  // Tables that are not there are empty. Rows of the shapes of `left_out`, a fold, are not read.
+  explicit KernelTables(std::string name, std::string settled = "", int left_out = kNoFold);
   ~KernelTables();
 
   const std::string& name() const { return name_; }
-  // Of the fused attention in the table: FlashAttention-3 on Hopper [Shah24], newer ones on
-  // Blackwell, else FlashAttention-2 [Dao23].
-  int attention_generation() const;
-  // By the table, or by tiles where it has no rows of the format.
+  int attention_generation() const { return zplan::attention_generation(name_); }
+  // In a short burst: by the table, or by tiles where it has no rows of the format.
   Seconds product(const ProductSize& size, std::string_view format,
                   const DeviceProfile& device) const;
-  // Share of the peak that fused attention reaches over the causal half; 0: no table.
-  double attention_rate(const AttentionSize& size, const DeviceProfile& device) const;
+  // Of what training takes over a burst; 1: no rows of training.
+  double settled(const ProductSize& size, ProductPhase phase, const DeviceProfile& device) const;
+  // Fused attention; nothing: no table.
+  std::optional<Seconds> attention(const AttentionSize& size, const DeviceProfile& device) const;
 
  private:
   struct Products {
@@ -64,15 +65,23 @@ class KernelTables {
     NearPoints points;  // of log(measured / tiles)
     std::map<ProductSize, double> known;
   };
+  struct Settled {
+    NearPoints points;  // of log(measured / table)
+    std::map<ProductSize, double> known;
+  };
+  double over_tiles(const ProductSize& size, std::string_view format,
+                    const DeviceProfile& device) const;
   void read_products(std::string_view format, const DeviceProfile& device, NearPoints& out) const;
-  void read_attention(const DeviceProfile& device) const;
+  void read_settled(const DeviceProfile& device) const;
 
-  std::string name_;
+  std::string name_, settled_name_;
+  int left_out_;
   mutable std::mutex mutex_;                                       // of all below
   mutable std::map<std::string, Products, std::less<>> products_;  // by format
+  mutable bool settled_read_ = false;
+  mutable std::array<Settled, kProductPhases> settled_;
   mutable bool attention_read_ = false;
-  mutable NearPoints attention_;  // of log(share of the peak)
-  mutable std::map<AttentionSize, double> attention_known_;
+  mutable AttentionTables attention_;
 };
 
 }  // namespace zplan

@@ -109,10 +109,10 @@ JsonNode with_data_sheet(const JsonNode& base, const JsonNode& device) {
   text = fmt::format(R"({{"device": {{"name": {}, "kernel_set": "{}")", member_text(device, "name"),
                      kernel_set_of(device));
   for (const std::string_view key :
-       {"memory", "peak", "memory_bandwidth", "sm_count", "kernel_tables"})
+       {"memory", "peak", "memory_bandwidth", "sm_count", "kernel_tables", "settled_tables"})
     text += fmt::format(", \"{}\": {}", key, member_text(device, key));
-  if (find(device, "gemm_efficiency"))
-    text += ", \"gemm_efficiency\": " + member_text(device, "gemm_efficiency");
+  for (const std::string_view key : {"gemm_efficiency", "sustained"})
+    if (find(device, key)) text += fmt::format(", \"{}\": {}", key, member_text(device, key));
   text += "}, \"topology\": {\"peer_shape\": null, \"links\": {\"gpu_peer\": ";
   const bool has_peers = find(device, "peer_link").has_value();
   text +=

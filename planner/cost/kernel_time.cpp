@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 
 #include "hwprofiles/kernel_tables.h"
 #include "planner/core/error.h"
@@ -19,9 +20,6 @@ std::string_view peak_name(DType dtype) {
 }
 
 namespace {
-
-// [SimuMax] fused attention over sequences of 4096 on A100.
-constexpr double kBackwardOverForward = 2.9;
 
 // Between the start and the end of a kernel without work.
 Seconds overhead_of(const DeviceProfile& device) {
@@ -48,7 +46,8 @@ RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view
   }
   const Product& p = demand.product;
   const ProductSize size{p.m, p.n, p.k, p.batch};
-  work.time = device.tables ? device.tables->product(size, format, device)
+  work.time = device.tables ? device.tables->product(size, format, device) *
+                                  device.tables->settled(size, p.phase, device)
                             : tile_time(size, format, device);
   work.time = work.time * (static_cast<double>(p.times) * device.sustained);
   const bool of_scores = p.batch > 1 && !kernel_def(kernel).layer_product;
@@ -60,22 +59,30 @@ RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view
   return both(cast_time(p, device, stack), alone);
 }
 
+// By the table: the time of all pairs of a causal mask, or of none, x the share that is seen.
+std::optional<Seconds> measured_attention(const AttentionWork& work, std::string_view format,
+                                          const DeviceProfile& device) {
+  if (!device.tables || !(format == "bf16" || format == "fp16")) return std::nullopt;
+  const AttentionSize size{.batch = work.batch,
+                           .heads = work.heads,
+                           .sequence = work.sequence,
+                           .head_size = work.head_size,
+                           .groups = work.groups,
+                           .keys = work.keys,
+                           .sees_all = work.sees_all,
+                           .backward = work.backward};
+  const auto time = device.tables->attention(size, device);
+  if (!time) return std::nullopt;
+  return *time * (static_cast<double>(work.pairs) / size.pairs());
+}
+
 RestingTime attention_time(const Demand& demand, std::string_view format,
                            const DeviceProfile& device, const StackRates& stack) {
   const AttentionWork& work = demand.attention;
-  const AttentionSize size{work.batch, work.heads, work.sequence, work.head_size};
-  const bool sixteen_bit = format == "bf16" || format == "fp16";
-  const double rate =
-      device.tables && sixteen_bit ? device.tables->attention_rate(size, device) : 0;
+  const auto measured = measured_attention(work, format, device);
   RestingTime time{{}, {{constant_of(HardwareTime::kAttention), 1}}};
-  if (rate == 0) {
-    time.time = demand.flops / (device.peak(format) * device.attention_efficiency);
-  } else {
-    const double flop = 4.0 * static_cast<double>(work.batch * work.heads * work.head_size) *
-                        static_cast<double>(work.pairs);  // of the forward pass
-    time.time = Seconds{flop / (device.peak(format).value * rate)};
-    if (work.backward) time.time = time.time * kBackwardOverForward;
-  }
+  time.time =
+      measured.value_or(demand.flops / (device.peak(format) * device.attention_efficiency));
   double StackRates::*const own =
       work.backward ? &StackRates::attention_backward : &StackRates::attention_forward;
   time = time.times(stack.*own, constant_of(own));

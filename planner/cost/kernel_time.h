@@ -1,14 +1,14 @@
 // Time of a kernel alone, from its demand (kernel_table.h), the device or host that runs it and the
 // stack whose kernel it is (hwprofiles/stack.h).
 //
-//   product    by the device's table or tiles (hwprofiles/kernel_tables.h) x sustained, not below
-//              stream; in fp8 the casts of its operands on top, for a stack that has them apart
+//   product    by the device's table or tiles (hwprofiles/kernel_tables.h) x what training takes
+//              over a burst by its phase, where that was measured, x sustained, not below stream; in fp8 the casts of its operands on top, for a stack that has them apart
 //              (fp8_casts); where the profile has no SMs: max(flop / (peak x gemm_efficiency),
 //              stream)
-//   attention  fused: flop of the forward pass, of the pairs that see each other, / rate of the
-//              table; the backward pass takes 2.9 times as long [SimuMax]; without a table
-//              flop / (peak x attention_efficiency); of heads that no kernel for tensor cores takes
-//              what the stack's own kernels need, if it has some (vector_attention.h)
+//   attention  fused: by the device's table, with a mask or without, forward or backward
+//              (hwprofiles/attention_tables.h) x share of the pairs that see each other; without a
+//              table flop / (peak x attention_efficiency); of heads that no kernel for tensor cores
+//              takes what the stack's own kernels need, if it has some (vector_attention.h)
 //   other      stream = bytes / (memory_bandwidth x memory_efficiency)
 //   host       bytes at the rate of the host's memory, at most as fast as the cores compute:
 //              bytes x (core_flops x cores / ranks of the node) / flop

@@ -86,14 +86,24 @@ template <int dy, int w>
 Demand input_gradient(Operands o) {
   const Shape& d = o[dy].shape;
   const std::int64_t n = d[d.rank - 1];
-  return product({.m = d.elements() / n, .n = o[w].shape.elements() / n, .k = n}, o);
+  return product({.m = d.elements() / n,
+                  .n = o[w].shape.elements() / n,
+                  .k = n,
+                  .phase = ProductPhase::kInputGradient},
+                 o);
+}
+
+ProductPhase phase_of_gradient(const View& dw) {
+  constexpr int kShort = 2;  // bytes of an element
+  return size_of(dw.dtype).value <= kShort ? ProductPhase::kShortWeightGradient
+                                           : ProductPhase::kWeightGradient;
 }
 
 // dw[k,n] = x[T,k]^T dy[T,n]
 template <int x, int dw>
 Demand weight_gradient(Operands o) {
   const Shape& d = o[dw].shape;
-  return product({.m = d[0], .n = d[1], .k = o[x].shape[0]}, o);
+  return product({.m = d[0], .n = d[1], .k = o[x].shape[0], .phase = phase_of_gradient(o[dw])}, o);
 }
 
 // Elements of a query and of a key in qkv [b, s, g, w], where a value has v: w = (a / g + 1) d + v.
@@ -116,11 +126,20 @@ Demand attention(Operands o) {
   const Shape& x = o[out].shape;  // [b, s, a, v]
   const std::int64_t d = key_size(o[qkv].shape, x[2], x[3]), v = x[3];
   const std::int64_t sizes = backward ? 3 * d + 2 * v : d + v;
-  const std::int64_t pairs = seen_pairs(x[1], o.attributes[0], o.attributes[5] != 0);
+  const bool both_ways = o.attributes[5] != 0;
+  const std::int64_t pairs = seen_pairs(x[1], o.attributes[0], both_ways);
   return {.kind = WorkKind::kAttention,
           .flops = Flops{2 * x[0] * x[2] * sizes * pairs},
           .bytes = traffic(o),
-          .attention = {x[0], x[2], x[1], (d + v) / 2, backward, pairs, std::max(d, v)}};
+          .attention = {.batch = x[0],
+                        .heads = x[2],
+                        .sequence = x[1],
+                        .head_size = (d + v) / 2,
+                        .backward = backward,
+                        .pairs = pairs,
+                        .widest = std::max(d, v),
+                        .groups = o[qkv].shape[2],
+                        .sees_all = both_ways}};
 }
 
 // The casts of a set that multiplies in fp8, and what its products have without them.
@@ -147,6 +166,8 @@ Demand block_attention(Operands o) {
   const std::int64_t sizes = backward ? 3 * d + 2 * v : d + v;
   demand.flops = Flops{x[0] * x[2] * sizes * x[1] * x[1]};
   demand.attention.pairs = x[1] * x[1] / 2;
+  demand.attention.keys = std::max<std::int64_t>(1, x[1] / 2);
+  demand.attention.sees_all = true;
   return demand;
 }
 
@@ -233,6 +254,7 @@ Demand grouped(Operands o) {
 Demand grouped_weight_gradient(Operands o) {
   Demand demand = grouped<0, 1, 3>(o);
   std::swap(demand.product.m, demand.product.k);
+  demand.product.phase = phase_of_gradient(o[3]);
   return demand;
 }
 
