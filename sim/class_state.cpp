@@ -37,7 +37,8 @@ TimePart part_of(Lane lane) {
 
 }  // namespace
 
-// Heads wait for ops that come before them in program order, so the walk ends.
+// Heads wait for ops that come before them in program order, and so does the host before it
+// launches them, so the walk ends.
 Moment ClassState::moment_now() const {
   constexpr unsigned kComputeBit = 1u << static_cast<unsigned>(Lane::kCompute);
   auto lane = static_cast<std::size_t>(Lane::kCompute);
@@ -57,9 +58,13 @@ Moment ClassState::moment_now() const {
       case HeadState::kBlocked:
         break;
     }
-    // The host has not reached it.
-    if (at.waits.empty()) return {TimePart::kLaunch, node, HeldBy::kLaunch};
-    lane = at.waits.back().lane;
+    if (at.waits.empty()) {  // The host has not reached it.
+      const std::optional<Lane> awaited = launches.waits_for();
+      if (!awaited) return {TimePart::kLaunch, node, HeldBy::kLaunch};
+      lane = static_cast<std::size_t>(*awaited);
+    } else {
+      lane = at.waits.back().lane;
+    }
   }
   return {TimePart::kWait, lanes[lane].cursor->node, HeldBy::kPeers};
 }

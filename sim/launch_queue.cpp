@@ -30,10 +30,24 @@ std::optional<SimTime> LaunchQueue::launched_at(Lane lane, std::int64_t sequence
   return queue.time(sequence);
 }
 
+std::optional<Lane> LaunchQueue::waits_for() const {
+  if (waits_ == HostWait::kCompute) return Lane::kCompute;
+  if (waits_ == HostWait::kNothing) return stopped_at_;
+  std::optional<Lane> last;
+  SimTime latest{-1};
+  for (std::size_t l = 0; l < kLaneCount; ++l) {
+    const LaneQueue& queue = lanes_[l];
+    if (queue.launched == queue.completed || queue.time(queue.launched - 1) < latest) continue;
+    latest = queue.time(queue.launched - 1);
+    last = static_cast<Lane>(l);
+  }
+  return last;
+}
+
 bool LaunchQueue::completed(Lane lane, SimTime now) {
   ++lanes_[static_cast<std::size_t>(lane)].completed;
   --outstanding_;
-  if (waits_for_device_ ? outstanding_ > 0 : stopped_at_ != lane) return false;
+  if (waits_ == HostWait::kNothing ? stopped_at_ != lane : outstanding(waits_)) return false;
   if (host_.path != nullptr && now > free_at_) host_.path->host_resumes(host_.stage, now);
   free_at_ = std::max(free_at_, now);
   run();
@@ -82,9 +96,15 @@ void LaunchQueue::skip(std::int64_t iterations,
   }
 }
 
+bool LaunchQueue::outstanding(HostWait wait) const {
+  if (wait != HostWait::kCompute) return wait == HostWait::kDevice && outstanding_ > 0;
+  const LaneQueue& compute = lanes_[static_cast<std::size_t>(Lane::kCompute)];
+  return compute.launched > compute.completed;
+}
+
 void LaunchQueue::run() {
   stopped_at_.reset();
-  waits_for_device_ = false;
+  waits_ = HostWait::kNothing;
   for (; cursor_->step() < steps_; cursor_.advance()) {
     const Node& node = program_->nodes[cursor_->node];
     const Lane lane = node.lane;
@@ -95,8 +115,8 @@ void LaunchQueue::run() {
       return;
     }
     const OpCost& cost = costs_[cursor_->node];
-    if (cost.waits_for_device && outstanding_ > 0) {
-      waits_for_device_ = true;
+    if (outstanding(cost.host_waits)) {
+      waits_ = cost.host_waits;
       return;
     }
     free_at_ += cost.launch;

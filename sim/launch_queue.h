@@ -1,7 +1,8 @@
 // When the host of a rank has launched each op. One thread launches the ops of all lanes but those
 // of the host itself (is_launched) in program order, each in its time (OpCost::launch). It stops
 // before an op whose lane has `depth` ops outstanding (launched and not completed) until one of
-// them completes, and before one that waits for the device until nothing is outstanding.
+// them completes, and before one that waits (OpCost::host_waits) until nothing is outstanding on
+// the compute lane or on any.
 //
 // Launch times are found ahead of the simulated clock: outstanding ops only become fewer between
 // two launches, so whether the thread stops depends on completions already seen.
@@ -35,6 +36,11 @@ class LaunchQueue {
   // Ask only for ops not yet completed.
   std::optional<SimTime> launched_at(Lane lane, std::int64_t sequence) const;
 
+  // The lane whose ops the thread waits for: the one whose queue is full, or that must run empty;
+  // of the whole device the one that holds the last launch of those outstanding. Nothing while the
+  // thread does not wait.
+  std::optional<Lane> waits_for() const;
+
   // An op of the lane completed. True when further ops were launched.
   bool completed(Lane lane, SimTime now);
 
@@ -57,6 +63,7 @@ class LaunchQueue {
     SimTime time(std::int64_t sequence) const { return times[place(sequence)]; }
   };
   void run();  // launches until the thread stops
+  bool outstanding(HostWait wait) const;
 
   Cursor cursor_;
   const Program* program_;
@@ -65,8 +72,8 @@ class LaunchQueue {
   HostPath host_;
   SimTime free_at_{0};  // when the thread is done with the last launch
   std::optional<Lane> stopped_at_;
-  bool waits_for_device_ = false;  // until nothing is outstanding
-  std::int64_t outstanding_ = 0;   // launched and not completed, on all lanes
+  HostWait waits_{};              // until nothing is outstanding, there or anywhere
+  std::int64_t outstanding_ = 0;  // launched and not completed, on all lanes
   std::array<LaneQueue, kLaneCount> lanes_;
 };
 

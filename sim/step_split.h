@@ -10,8 +10,10 @@
 //   it is idle              the op that its next op waits for: of the lanes that the next op
 //                           depends on the one that is last, from there to the one that this one
 //                           waits for, and so on back to an op that runs, which is exposed; to one
-//                           that the host has not launched (launch); or to one that stands ready
-//                           while the stage at its other end does not (waits: the pipeline bubble)
+//                           that the host is about to launch (launch); or to one that stands ready
+//                           while the stage at its other end does not (waits: the pipeline bubble).
+//                           Where the host itself waits, for the device or for room in a queue, it
+//                           is the op that the host waits for
 // So the parts add up to the period, to the picosecond where the step is steady. What the simulator
 // adds to a period that has not settled (simulate.h) counts as waits.
 //

@@ -155,8 +155,10 @@ CostModel::CostModel(const Job& job, const Cluster& cluster, SharedWires* shared
   }
 }
 
-// What the stack adds: host time for each operation, and once per step and at each layer of a pass
-// after the device has done all that was launched; compute that is slower beside collectives.
+// What the stack adds: host time for each operation, and once per step after the device has done
+// all that was launched, at each layer of a pass after the compute stream has; compute that is
+// slower beside collectives. [derived] A host that waited at a layer for a send, too, would wait
+// for the host of the next stage, and in a ring of stages that one in the end for this one.
 void CostModel::add_software(int stage) {
   bool first = true;
   for (std::size_t i = 0; i < program(stage).nodes.size(); ++i) {
@@ -169,13 +171,13 @@ void CostModel::add_software(int stage) {
     if (cost.bytes.value > 0) cost.slowdown = slowdown_of(node, cluster_.stack);
     if (!is_launched(node.lane) || node.kind == OpKind::kMark) continue;
     RestingTime time = launch_time(node, ranks_of(node), launch_overhead(), cluster_.stack);
-    const auto wait_and_spend = [&](double StackRates::*rate) {
+    const auto wait_and_spend = [&](double StackRates::*rate, HostWait wait) {
       if (cluster_.stack.*rate == 0) return;
       time = both(time, {Seconds{cluster_.stack.*rate}, {{constant_of(rate), 1}}});
-      cost.waits_for_device = true;
+      cost.host_waits = std::max(cost.host_waits, wait);
     };
-    if (first) wait_and_spend(&StackRates::host_step);
-    if (begins_layer(node)) wait_and_spend(&StackRates::host_sync);
+    if (first) wait_and_spend(&StackRates::host_step, HostWait::kDevice);
+    if (begins_layer(node)) wait_and_spend(&StackRates::host_sync, HostWait::kCompute);
     cost.launch = to_clock(time.time * cluster_.stack.overall);
     cost.launch_rests = time.rests;
     first = false;

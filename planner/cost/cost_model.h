@@ -47,6 +47,10 @@
 
 namespace zplan {
 
+// What the host waits for before it launches an operation: that the compute stream, or the device,
+// has done all that was launched on it before.
+enum class HostWait : std::uint8_t { kNothing, kCompute, kDevice };
+
 struct OpCost {
   SimTime fixed{0};   // device time; of a transfer, what passes before its first byte
   SimTime alone{0};   // whole duration when nothing else loads its links
@@ -54,12 +58,12 @@ struct OpCost {
   Bytes bytes{0};     // to transfer; 0: none
   BytesPerSecond cap{std::numeric_limits<double>::infinity()};
   std::uint32_t shares_begin = 0, shares_end = 0;
-  bool waits_for_device = false;  // launched after all that was launched before has ended
-  SimTime wake{0};                // until it goes on after it has waited for another lane
-  double slowdown = 0;            // compute beside it takes so much longer, as a share
-  std::string_view method{};      // "gemm", "ring", "network" ..: the named algorithm, for traces
-  Reliances rests{};              // of `alone`
-  Reliances launch_rests{};       // of `launch`
+  HostWait host_waits{};      // before it is launched
+  SimTime wake{0};            // until it goes on after it has waited for another lane
+  double slowdown = 0;        // compute beside it takes so much longer, as a share
+  std::string_view method{};  // "gemm", "ring", "network" ..: the named algorithm, for traces
+  Reliances rests{};          // of `alone`
+  Reliances launch_rests{};   // of `launch`
 };
 
 class CostModel {

@@ -276,9 +276,9 @@ TEST(CostModel, TheHostWaitsForTheDeviceOncePerStep) {
   const Job job = make_job(program);
   const CostModel model(job, cluster);
   EXPECT_EQ(model.costs(0)[0].launch.value, 8 * kMicrosecond);
-  EXPECT_TRUE(model.costs(0)[0].waits_for_device);
+  EXPECT_EQ(model.costs(0)[0].host_waits, HostWait::kDevice);
   EXPECT_EQ(model.costs(0)[1].launch.value, 1 * kMicrosecond);
-  EXPECT_FALSE(model.costs(0)[1].waits_for_device);
+  EXPECT_EQ(model.costs(0)[1].host_waits, HostWait::kNothing);
 }
 
 TEST(CostModel, AStacksOverallFactorHoldsForEveryOperation) {

@@ -104,7 +104,7 @@ class Priced {
 
 bool differ(const OpCost& a, const OpCost& b) {
   return a.fixed != b.fixed || a.alone != b.alone || a.launch != b.launch || a.bytes != b.bytes ||
-         a.waits_for_device != b.waits_for_device || a.slowdown != b.slowdown;
+         a.host_waits != b.host_waits || a.slowdown != b.slowdown;
 }
 
 struct Expectation {
@@ -194,7 +194,7 @@ TEST(HostSync, ASumOfTilesSetToZeroBeginsNoLayer) {
     if (nodes[i].role.part != Part::kAttentionNorm || !has_kernel(nodes[i], {KernelId::kFillZero}))
       continue;
     ++zeroed;
-    EXPECT_FALSE(costs[i].waits_for_device);
+    EXPECT_EQ(costs[i].host_waits, HostWait::kNothing);
   }
   EXPECT_GT(zeroed, 0);
 }
@@ -288,10 +288,12 @@ INSTANTIATE_TEST_SUITE_P(
                     [](const Node& n) {
                       return n.role.part == Part::kAttentionNorm && is_device_kernel(n);
                     },
-                    [](const OpCost& c) { return c.waits_for_device ? 2.0 : 1.0; }, 2},
+                    [](const OpCost& c) { return c.host_waits != HostWait::kNothing ? 2.0 : 1.0; },
+                    2},
         Expectation{"host_step", "data", 0, 1e-3,
                     [](const Node& n) { return n.role.phase == Phase::kBegin; },
-                    [](const OpCost& c) { return c.waits_for_device ? 2.0 : 1.0; }, 2},
+                    [](const OpCost& c) { return c.host_waits != HostWait::kNothing ? 2.0 : 1.0; },
+                    2},
         Expectation{"tensor_exposed", "tensor", 1, 0.5,
                     [](const Node& n) { return is_of_tensor_ranks(n); }, seconds_alone, 0.5},
         Expectation{"backward_exposed", "tensor", 1, 0.5,

@@ -41,6 +41,7 @@ TEST_F(LaunchQueueTest, StopsAtAFullLaneUntilItsOldestOpCompletes) {
   LaunchQueue launches(index, costs_, 1, 2);
   EXPECT_EQ(launches.launched_at(Lane::kCompute, 1), std::nullopt);
   EXPECT_EQ(launches.launched_at(Lane::kCommReduce, 0), std::nullopt);
+  EXPECT_EQ(launches.waits_for(), Lane::kCompute);
   EXPECT_FALSE(launches.completed(Lane::kH2d, SimTime{12})) << "it waits for another lane";
   EXPECT_TRUE(launches.completed(Lane::kCompute, SimTime{50}));
   EXPECT_EQ(launches.launched_at(Lane::kCompute, 1), SimTime{60});
@@ -56,7 +57,7 @@ TEST_F(LaunchQueueTest, LaunchesNothingBeyondTheLastStep) {
 
 TEST_F(LaunchQueueTest, WaitsForTheDeviceWhileASingleOpIsOutstanding) {
   const ProgramIndex index(program_);
-  costs_[2].waits_for_device = true;  // only the first kernel has been launched
+  costs_[2].host_waits = HostWait::kDevice;  // only the first kernel has been launched
   LaunchQueue launches(index, costs_, 8, 1);
   EXPECT_EQ(launches.launched_at(Lane::kH2d, 0), std::nullopt);
   EXPECT_TRUE(launches.completed(Lane::kCompute, SimTime{50}));
@@ -66,15 +67,28 @@ TEST_F(LaunchQueueTest, WaitsForTheDeviceWhileASingleOpIsOutstanding) {
 
 TEST_F(LaunchQueueTest, WaitsForTheDeviceUntilNothingIsOutstanding) {
   const ProgramIndex index(program_);
-  costs_[0].waits_for_device = true;  // the first op of each step
+  costs_[0].host_waits = HostWait::kDevice;  // the first op of each step
   LaunchQueue launches(index, costs_, 8, 2);
   EXPECT_EQ(launches.launched_at(Lane::kCommReduce, 0), SimTime{30});
   EXPECT_EQ(launches.launched_at(Lane::kCompute, 2), std::nullopt) << "of the next step";
+  EXPECT_EQ(launches.waits_for(), Lane::kCommReduce) << "the last launch of the step";
   EXPECT_FALSE(launches.completed(Lane::kCompute, SimTime{50}));
   EXPECT_FALSE(launches.completed(Lane::kH2d, SimTime{60}));
   EXPECT_FALSE(launches.completed(Lane::kCompute, SimTime{70}));
   EXPECT_TRUE(launches.completed(Lane::kCommReduce, SimTime{100}));
   EXPECT_EQ(launches.launched_at(Lane::kCompute, 2), SimTime{110});
+}
+
+// The reduction of the first step stays outstanding.
+TEST_F(LaunchQueueTest, WaitsForTheComputeStreamAlone) {
+  const ProgramIndex index(program_);
+  costs_[0].host_waits = HostWait::kCompute;
+  LaunchQueue launches(index, costs_, 8, 2);
+  EXPECT_EQ(launches.launched_at(Lane::kCompute, 2), std::nullopt) << "of the next step";
+  EXPECT_EQ(launches.waits_for(), Lane::kCompute);
+  EXPECT_FALSE(launches.completed(Lane::kCompute, SimTime{50}));
+  EXPECT_TRUE(launches.completed(Lane::kCompute, SimTime{70}));
+  EXPECT_EQ(launches.launched_at(Lane::kCompute, 2), SimTime{80});
 }
 
 }  // namespace

@@ -644,9 +644,11 @@ TEST(Simulate, TimeThatTheHostTakesRestsOnItsLaunches) {
   EXPECT_NEAR(reliance(waiting, constant_of(HardwareTime::kMemory)), 1.0 / 6, 1e-6);
 }
 
-// One operation outstanding per lane: the kernel behind three reductions is not reached before the
-// second of them has ended.
-TEST(Simulate, WhatTheHostHasNotReachedWaitsForItsLaunch) {
+// One operation outstanding per lane: the kernel behind three reductions of 10 us is not reached
+// before the second of them has ended, so the host waits for reductions. Of the 33 us of a step it
+// holds the kernel up for the launch of each reduction, and once more for that of the kernel, which
+// computes for 1 us.
+TEST(Simulate, WhatTheHostHasNotReachedWaitsForWhatTheHostWaitsFor) {
   Cluster cluster = small_machine();
   cluster.node.device.launch_overhead = {1e-6};
   cluster.node.device.launch_queue_depth = 1;
@@ -655,7 +657,9 @@ TEST(Simulate, WhatTheHostHasNotReachedWaitsForItsLaunch) {
   program.stream(Lane::kCompute, 1 * kMicro);
   const SimResult result = run(make_job(program), cluster);
   EXPECT_NEAR(part_us(result, TimePart::kWait), 0, 1e-6);
-  EXPECT_NEAR(part_us(result, TimePart::kLaunch), result.period.value * 1e6 - 1, 1e-6);
+  EXPECT_NEAR(result.period.value * 1e6, 33, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kLaunch), 4, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kGatherReduce), 33 - 4 - 1, 1e-6);
 }
 
 TEST(Simulate, AStepThatIsLongerThanTheClockIsBadInput) {

@@ -156,6 +156,48 @@ TEST(StepSplit, OpsThatAreNotLaunchedOrLackTheirPeersAreNoWorkOfTheirOwn) {
   EXPECT_NEAR(us(split, StepUse::kLaunch) + us(split, StepUse::kWait), 8, 1e-6);
 }
 
+// A kernel of 10 us, then a sum over the ranks of 100 us; the host spends 5 us at the start of the
+// next step, after the device has done all of this one.
+TEST(StepSplit, AHostThatWaitsForAReductionWaitsForCommunication) {
+  ClassBuilder program;
+  const NodeIndex gradient = program.stream(Lane::kCompute, 10 * kMicro);
+  program.collective(CollectiveKind::kAllGather, kWorld, 20 * kMega, {after(gradient)},
+                     Lane::kCommReduce);
+  Cluster cluster = small_machine();
+  cluster.stack.host_step = 5e-6;
+  const Job job = make_job(program, 1, 2);
+  const SimResult result = simulated(job, cluster);
+  const StepSplit split = step_split(job, result);
+  EXPECT_NEAR(result.period.value * 1e6, 115, 1e-6);
+  EXPECT_NEAR(us(split, StepUse::kMemory), 10, 1e-6);
+  EXPECT_NEAR(us(split, StepUse::kData) + us(split, StepUse::kTensor), 100, 1e-6);
+  EXPECT_NEAR(us(split, StepUse::kLaunch), 5, 1e-6);
+  EXPECT_EQ(sum_of(result.split.ops), to_sim_time(result.period));
+  ASSERT_FALSE(split.ops.empty());
+  EXPECT_EQ(split.ops.front().by, HeldBy::kOp) << "no launch holds the longest part";
+}
+
+// At each of three layers the host waits for the compute stream and spends 2 us; products of 4 us
+// hide behind neither, and copies of 10 us run beside the next layer.
+TEST(StepSplit, AHostThatWaitsAtEachLayerDoesNotWaitForCopiesBesideCompute) {
+  ClassBuilder program;
+  NodeIndex first = 0;
+  program.repeat(3, [&] {
+    first = program.matmul(100, 100, 100);
+    program.copy(Tier::kGpu, Tier::kCpu, 20'000, {after(first)});
+  });
+  Job job = make_job(program);
+  job.classes.front().program.nodes[first].role.part = Part::kAttentionNorm;
+  Cluster cluster = small_machine();
+  cluster.stack.host_sync = 2e-6;
+  const SimResult result = simulated(job, cluster);
+  const StepSplit split = step_split(job, result);
+  EXPECT_NEAR(us(split, StepUse::kProducts), 3 * 4, 1e-6);
+  EXPECT_NEAR(us(split, StepUse::kLaunch), 3 * 2, 1e-6);
+  EXPECT_NEAR(us(split, StepUse::kCopies), 0, 1e-6);
+  EXPECT_NEAR(result.period.value * 1e6, 3 * (4 + 2), 1e-6);
+}
+
 void expect_whole(const Job& job, const SimResult& result) {
   ASSERT_EQ(sum_of(result.split.ops), result.split.time) << "to the picosecond";
   const StepSplit split = step_split(job, result);
