@@ -66,7 +66,8 @@ constexpr std::array<StackRate, 33> kRates{{
     {"network", &StackRates::network, false, kLeastFactor, 1, 0.8, 0.25,
      "share of the network's rate that collectives reach"},
     {"gather_network", &StackRates::gather_network, false, kLeastFactor, 1, 0.5, 0.8,
-     "the same for updated parameters of ZeRO 1 and 2, on top"},
+     "share of that of all ports of a node with which one group gathers updated parameters of ZeRO 1 "
+     "and 2"},
     {"sliced_boundary", &StackRates::sliced_boundary, false, 0, 1, 0, 0,
      "1: tensor parallel ranks send a slice each of what goes to the next stage"},
     {"cpu_update", &StackRates::cpu_update, false, kLeastFactor, kMostFactor, 1, 0.4,

@@ -348,6 +348,23 @@ TEST(CostModel, TheSharesOfTheNetworkMultiply) {
   EXPECT_EQ(alone_us(job, cluster), 70'000) << "7 ms at a tenth of the network";
 }
 
+// A ring of updated parameters has so many of a node's ports, whoever gathers beside it: four groups
+// of a rank per node each have a quarter of the network, which is less than half of it and twice an
+// eighth.
+TEST(CostModel, GroupsThatGatherUpdatesSideBySideEachHaveTheirPorts) {
+  const auto gather = [](double ports) {
+    Cluster cluster = small_machine(2);
+    cluster.stack.gather_network = ports;
+    ClassBuilder program;
+    program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 80 * kMega);
+    Job job = make_job(program, 2, 4);
+    job.classes[0].program.nodes[0].role = {Phase::kUpdate, Part::kLayer, Action::kGather};
+    return alone_us(job, cluster);
+  };
+  EXPECT_EQ(gather(0.5), gather(1));
+  EXPECT_EQ(gather(0.125), 2 * gather(1));
+}
+
 // 2 data parallel replicas of 4 tensor parallel ranks, each of which holds all of the boundary of a
 // micro-batch of 2 sequences of 1,250 tokens.
 TEST(CostModel, TensorParallelRanksSendASliceOfABoundaryThatAllOfThemHold) {
