@@ -156,7 +156,7 @@ StackProfile read_stack(const JsonNode& root) {
   stack.name = in.member("name").non_empty_string();
   stack.description = in.member("description").non_empty_string();
   stack.software = read_words(in.member("software"));
-  if (const auto modules = in.optional_member("modules")) stack.modules = read_words(*modules);
+  if (const auto weak = in.optional_member("weak_software")) stack.weak_software = read_words(*weak);
   if (const auto newest = in.optional_member("newest_capability"))
     stack.newest_capability = static_cast<int>(newest->integer(1, kMostCapability));
   stack.fused = in.member("fused").boolean();

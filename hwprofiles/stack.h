@@ -100,7 +100,7 @@ struct StackProfile {
   std::string description;            // one line
   std::vector<std::string> software;  // words that name it in a citation
   // Words of its modules, which other software trains as well: they name it where no other does.
-  std::vector<std::string> modules;
+  std::vector<std::string> weak_software;
   // Of the newest devices that there were in its time, 10 x major + minor; 0: those of today.
   int newest_capability = 0;
   bool fused = true;                                         // fused attention and neighbours

@@ -72,7 +72,7 @@ RunStack stack_of(const RunRecord& run, const DeviceFacts& device,
     return cited(run.source, device.capability, stacks, words);
   };
   std::vector<const StackProfile*> candidates = with_words(&StackProfile::software);
-  if (candidates.empty()) candidates = with_words(&StackProfile::modules);
+  if (candidates.empty()) candidates = with_words(&StackProfile::weak_software);
   const StackProfile* const guess = named(usual(run, device), stacks);
   if (candidates.empty()) return {guess, false};
   if (std::ranges::find(candidates, guess) != candidates.end()) return {guess, true};
