@@ -107,7 +107,7 @@ TEST(RecordPlan, TheRecipeGoesWithTheZeroStage) {
   EXPECT_EQ(usual.unsupported, "");
   EXPECT_EQ(usual.stack, "fsdp");
   EXPECT_EQ(usual.plan.precision, default_recipe(usual.plan.kernel_set));
-  EXPECT_THAT(usual.flags, Contains(HasSubstr("recipe fsdp of the stack is not for ZeRO stage 2")));
+  EXPECT_THAT(usual.flags, Contains(HasSubstr("recipe fsdp-pure of the stack is not for ZeRO stage 2")));
   const PlannedRun stated =
       planned({{"\"param_bytes\": null", "\"param_bytes\": 4"},
                {"\"grad_bytes\": null", "\"grad_bytes\": 4"},
