@@ -47,11 +47,14 @@ NearPoints::Place place_of(const AttentionSize& s, std::int64_t head_size) {
                    real(head_size), real(s.key_heads()) / real(s.heads));
 }
 
+double key_elements(const AttentionSize& s) {
+  return real(s.batch * s.key_heads()) * real(s.key_count() * s.head_size);
+}
+
 double moved_bytes(const AttentionSize& s) {
   constexpr double kElement = 2;
   const double queries = real(s.batch * s.heads) * real(s.sequence * s.head_size);
-  const double keys = real(s.batch * s.key_heads()) * real(s.key_count() * s.head_size);
-  return kElement * (2 * queries + (s.cached ? 4 : 2) * keys);
+  return kElement * (2 * queries + 2 * key_elements(s));
 }
 
 // The tables of training whose backward pass stands in: FlashAttention-2 everywhere is the code of
@@ -103,9 +106,10 @@ Seconds attention_tile_time(const AttentionSize& s, int generation, const Device
   }
   if (s.backward) compute *= kBackwardProducts;
   const double rate = device.peak("bf16").value * kTileRate / sms;
-  const double stream = moved_bytes(s) * (s.backward ? 2 : 1) /
-                        (device.memory_bandwidth.value * kMemoryRate);
-  return Seconds{std::max(compute / rate, stream)} + kCall;
+  const double memory_rate = device.memory_bandwidth.value * kMemoryRate;
+  const double stream = moved_bytes(s) * (s.backward ? 2 : 1) / memory_rate;
+  const double cache = s.cached ? 8 * key_elements(s) / memory_rate : 0;  // read, then written
+  return Seconds{std::max(compute / rate, stream) + cache} + kCall;
 }
 
 AttentionTables::AttentionTables(std::string name, std::string settled, int left_out)

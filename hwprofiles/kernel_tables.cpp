@@ -26,8 +26,12 @@ constexpr std::int64_t kTileStart = 32;
 // [derived] parts that the sums over k are cut into where there are fewer tiles than SMs; their
 // float32 sums are written and added up again.
 constexpr std::int64_t kSplits[] = {1, 2, 4, 8};
+// [derived] share of a last wave's idle SMs that stays idle: kernels cut what is left into smaller
+// tiles, or deal out its sums.
+constexpr double kIdleShare = 0.5;
 constexpr double kProductMemoryRate = 0.8;  // [derived] of the memory's bandwidth, from the tables
-// [derived] trtllm rows and sglang rows of A100 differ by this factor where both have a shape.
+// [derived] sglang rows of A100 take so many times as long as trtllm rows where both have a shape.
+// Neither machine is the usual one: what both would say counts half way between them.
 constexpr double kSlowerA100Source = 1.045;
 
 double bytes_per_element(std::string_view format) {
@@ -67,6 +71,12 @@ KernelTables::~KernelTables() = default;
 
 namespace {
 
+// [derived] both at once: neither hides the other wholly where they take as long.
+double overlapped(double products, double bytes) {
+  const double a = products * products, b = bytes * bytes;
+  return std::sqrt(std::sqrt(a * a + b * b));
+}
+
 // Of the sums of one tile size; `rate` of the device in flop/s.
 double waves_time(const ProductSize& size, const Tile& tile, double sms, double rate,
                   double memory_rate) {
@@ -81,7 +91,9 @@ double waves_time(const ProductSize& size, const Tile& tile, double sms, double 
     const double work = 2.0 * static_cast<double>(tile.m * tile.n) * steps;
     const double sums =
         split == 1 ? 0 : results * kSum * static_cast<double>(split + 1) / memory_rate;
-    best = std::min(best, std::ceil(parts / sms) * sms * work / (rate * tile.rate) + sums);
+    const double waves = kIdleShare * std::ceil(parts / sms) +
+                         (1 - kIdleShare) * std::max(1.0, parts / sms);
+    best = std::min(best, waves * sms * work / (rate * tile.rate) + sums);
     if (parts >= sms) break;
   }
   return best;
@@ -101,8 +113,23 @@ Seconds tile_time(const ProductSize& size, std::string_view format, const Device
   const double out = static_cast<double>(size.batch) * static_cast<double>(size.m * size.n);
   const double bytes =
       elements * bytes_per_element(format) + out * std::max(2.0, bytes_per_element(format));
-  return Seconds{std::max(best, bytes / memory_rate)} + device.gemm_overhead;
+  return Seconds{overlapped(best, bytes / memory_rate)} + device.gemm_overhead;
 }
+
+namespace {
+
+// Rows in fp8 include the quantisation of x: several kernels, which read it twice and write bytes.
+Seconds row_tiles(const ProductSize& size, std::string_view format, const DeviceProfile& device) {
+  const Seconds tiles = tile_time(size, format, device);
+  if (format != "fp8") return tiles;
+  constexpr Seconds kKernels{10e-6};  // [derived] the shortest rows
+  constexpr double kMoved = 5;        // bytes per element of x
+  const double bytes = kMoved * static_cast<double>(size.m * size.k);
+  return tiles + kKernels +
+         Seconds{bytes / (device.memory_bandwidth.value * kProductMemoryRate)};
+}
+
+}  // namespace
 
 void KernelTables::read_products(std::string_view format, const DeviceProfile& device,
                                  NearPoints& out) const {
@@ -117,25 +144,26 @@ void KernelTables::read_products(std::string_view format, const DeviceProfile& d
   for (std::size_t row = 0; row < table->rows(); ++row) {
     // Weights of the vllm rows are uninitialised memory, which draws less power.
     if (table->text(row, dtype) != wanted || table->text(row, source).starts_with("vllm")) continue;
-    const bool slower = name_ == "a100_sxm" && table->text(row, source).starts_with("sglang");
+    const double half = name_ == "a100_sxm" ? std::sqrt(kSlowerA100Source) : 1;
+    const double between = table->text(row, source).starts_with("sglang") ? 1 / half : half;
     const ProductSize size = size_of_row(*table, row);
     if (fold_of({size.m, size.n, size.k}) == left_out_) continue;
-    const double measured = table->number(row, time) * 1e-6 / (slower ? kSlowerA100Source : 1);
-    out.add(place_of(size), std::log(measured / tile_time(size, format, device).value));
+    const double measured = table->number(row, time) * 1e-6 * between;
+    out.add(place_of(size), std::log(measured / row_tiles(size, format, device).value));
   }
 }
 
-double KernelTables::over_tiles(const ProductSize& size, std::string_view format,
-                                const DeviceProfile& device) const {
+Seconds KernelTables::burst(const ProductSize& size, std::string_view format,
+                            const DeviceProfile& device) const {
   auto own = products_.find(format);
   if (own == products_.end()) own = products_.try_emplace(std::string(format)).first;
   Products& products = own->second;
   if (!products.read) read_products(format, device, products.points);
   products.read = true;
-  if (products.points.at.empty() || size.batch > 1) return 1;
+  if (products.points.at.empty() || size.batch > 1) return tile_time(size, format, device);
   const auto [at, is_new] = products.known.try_emplace(size);
   if (is_new) at->second = std::exp(products.points.mean_near(place_of(size), kScale));
-  return at->second;
+  return row_tiles(size, format, device) * at->second;
 }
 
 Seconds KernelTables::product(const ProductSize& size, std::string_view format,
@@ -143,8 +171,7 @@ Seconds KernelTables::product(const ProductSize& size, std::string_view format,
   const std::lock_guard lock(mutex_);
   const double flop = 2.0 * static_cast<double>(size.batch) *
                       static_cast<double>(size.m * size.n) * static_cast<double>(size.k);
-  return std::max(tile_time(size, format, device) * over_tiles(size, format, device),
-                  Seconds{flop / device.peak(format).value});
+  return std::max(burst(size, format, device), Seconds{flop / device.peak(format).value});
 }
 
 void KernelTables::read_settled(const DeviceProfile& device) const {
@@ -155,10 +182,9 @@ void KernelTables::read_settled(const DeviceProfile& device) const {
   for (std::size_t row = 0; row < table->rows(); ++row) {
     const ProductSize size = size_of_row(*table, row);
     if (fold_of({size.m, size.n, size.k}) == left_out_) continue;
-    const double burst =
-        tile_time(size, kFormat, device).value * over_tiles(size, kFormat, device);
+    const double own = burst(size, kFormat, device).value;
     settled_[static_cast<std::size_t>(phase_of_row(*table, row))].points.add(
-        place_of(size), std::log(table->number(row, time) * 1e-6 / burst));
+        place_of(size), std::log(table->number(row, time) * 1e-6 / own));
   }
 }
 

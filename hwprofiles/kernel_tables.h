@@ -2,9 +2,9 @@
 // times (hwprofiles/kernels/*.csv), or from how a product is cut into tiles where there is none.
 //
 // Matrix product y[m,n] = x[m,k] w[k,n], `batch` times:
-//   tiles     the fastest of six tile sizes, where every SM works off whole waves of tiles:
-//             ceil(batch ceil(m/a) ceil(n/b) / SMs) x SMs x 2 a b k / (efficiency x peak), not
-//             below the bytes at 0.8 of the memory's rate [derived]
+//   tiles     the fastest of six tile sizes a x b and of up to 8 splits of k: tiles / SMs x SMs x
+//             2 a b k / (efficiency x peak), of the SMs that a last wave leaves idle half stay so;
+//             then (products^4 + bytes^4)^(1/4) with the bytes at 0.8 of the memory's rate [derived]
 //   table     tiles x exp(weighted mean of log(measured / tiles) of the 8 nearest rows by
 //             log2 of m, n and k, weights 1 / (distance^2 + 0.05)); never above the peak [derived]
 //   settled   table x exp(the same mean of log(measured in training / table) of rows of the phase),
@@ -69,8 +69,8 @@ class KernelTables {
     NearPoints points;  // of log(measured / table)
     std::map<ProductSize, double> known;
   };
-  double over_tiles(const ProductSize& size, std::string_view format,
-                    const DeviceProfile& device) const;
+  Seconds burst(const ProductSize& size, std::string_view format,
+                const DeviceProfile& device) const;
   void read_products(std::string_view format, const DeviceProfile& device, NearPoints& out) const;
   void read_settled(const DeviceProfile& device) const;
 

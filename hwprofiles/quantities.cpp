@@ -411,7 +411,7 @@ std::string note_on(const Cluster& cluster, std::string_view name) {
     return "measured collectives over nodes do not follow";
   const double host = std::max(cluster.stack.host_forward, cluster.stack.host_backward);
   if (is_one_of(name, {"gpu.launch", "gpu.graph_launch"}) && host > 0)
-    return fmt::format("the stack takes {} of host time per operation itself, the longer counts",
+    return fmt::format("the stack takes {} of host time per operator itself, the longer counts",
                        format_seconds(Seconds{host}));
   return "";
 }

@@ -48,10 +48,10 @@ constexpr std::array<StackRate, 33> kRates{{
      "traffic of the cross entropy"},
     {"optimizer", &StackRates::optimizer, false, kLeastFactor, kMostFactor, 1, 0.4,
      "traffic of gradient norm and update"},
-    {"host_forward", &StackRates::host_forward, true, 0, 1, 3e-05, 0.8,
-     "host time per forward operation"},
-    {"host_backward", &StackRates::host_backward, true, 0, 1, 3e-05, 0.8,
-     "host time per backward operation"},
+    {"host_forward", &StackRates::host_forward, true, 0, 1, 1e-05, 0.4,
+     "host time per operator dispatched, forward"},
+    {"host_backward", &StackRates::host_backward, true, 0, 1, 0, 0,
+     "host time per operator dispatched, backward; 0: half of host_forward"},
     {"host_collective", &StackRates::host_collective, true, 0, 1, 8e-05, 0.8,
      "host time per collective of 8 ranks, in proportion to them, on top"},
     {"host_sync", &StackRates::host_sync, true, 0, 1, 3e-05, 1,
@@ -124,6 +124,12 @@ StackValue read_value(const StackRate& rate, const JsonNode& node) {
   return value;
 }
 
+Modules read_modules(const JsonNode& node) {
+  const std::vector<std::string> words{"native", "megatron", "eager", "compiled"};
+  const auto at = std::find(words.begin(), words.end(), node.one_of(words));
+  return static_cast<Modules>(at - words.begin());
+}
+
 std::string value_text(const JsonNode& node) {
   if (node.is_boolean()) return node.boolean() ? "true" : "false";
   if (node.is_number()) return fmt::format("{}", node.number(-1e18, 1e18));
@@ -157,10 +163,13 @@ StackProfile read_stack(const JsonNode& root) {
   stack.name = in.member("name").non_empty_string();
   stack.description = in.member("description").non_empty_string();
   stack.software = read_words(in.member("software"));
-  if (const auto modules = in.optional_member("modules")) stack.modules = read_words(*modules);
+  if (const auto weak = in.optional_member("weak_software")) stack.weak_software = read_words(*weak);
   if (const auto newest = in.optional_member("newest_capability"))
     stack.newest_capability = static_cast<int>(newest->integer(1, kMostCapability));
   stack.fused = in.member("fused").boolean();
+  if (const auto modules = in.optional_member("modules"))
+    stack.rates.modules = read_modules(*modules);
+  if (const auto sums = in.optional_member("sums_apart")) stack.rates.sums_apart = sums->boolean();
   if (const auto recipe = in.optional_member("recipe")) stack.recipe = recipe->non_empty_string();
   if (const auto selective = in.optional_member("selective"))
     stack.selective = read_selective(*selective);

@@ -7,6 +7,7 @@
 // The rates have no name: whoever simulates cannot tell whose they are.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +18,20 @@
 
 namespace zplan {
 
+// What runs the layers of a software, by which the operators that its host dispatches, the kernels
+// that these launch and the traffic of both follow (planner/cost/module_kernels.h).
+enum class Modules : std::uint8_t {
+  kNative,    // a compiled program that launches the Job's kernels
+  kMegatron,  // Megatron-LM's layers: PyTorch with fused kernels for norms, activations, softmax
+  kEager,     // PyTorch's and Hugging Face's modules, a kernel for each operator
+  kCompiled,  // the same through torch.compile, which fuses what is pointwise
+};
+
 struct StackRates {
+  Modules modules = Modules::kNative;
+  // Whether weight gradients of micro-batches are added up by kernels of their own, not inside the
+  // products that give them.
+  bool sums_apart = false;
   double overall = 1;  // time of everything, beside what the others say
   // Time over that of the device's table or roofline.
   double gemm = 1;               // matrix products of layers and LM head
@@ -39,8 +53,8 @@ struct StackRates {
   double loss = 1;         // cross entropy
   double optimizer = 1;    // update, gradient norm
   // Host time, in seconds.
-  double host_forward = 0;     // per operation of the forward pass, its launch included
-  double host_backward = 0;    // per operation of the backward pass
+  double host_forward = 0;     // per operator that the forward pass dispatches, launches included
+  double host_backward = 0;    // the same in backward; 0: half of host_forward
   double host_collective = 0;  // per collective of 8 ranks, on top, in proportion to them
   // At each layer of each pass the host waits for the device and then spends this; 0: it never
   // waits.
@@ -100,7 +114,7 @@ struct StackProfile {
   std::string description;            // one line
   std::vector<std::string> software;  // words that name it in a citation
   // Words of its modules, which other software trains as well: they name it where no other does.
-  std::vector<std::string> modules;
+  std::vector<std::string> weak_software;
   // Of the newest devices that there were in its time, 10 x major + minor; 0: those of today.
   int newest_capability = 0;
   bool fused = true;                                         // fused attention and neighbours

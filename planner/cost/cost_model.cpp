@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 #include "planner/core/error.h"
 #include "planner/cost/kernel_time.h"
+#include "planner/cost/module_kernels.h"
 #include "planner/cost/step_totals.h"
 #include "planner/program/job/meetings.h"
 
@@ -135,20 +137,41 @@ Reliances rests_of_transfer(bool by_few_ports, double by_network) {
   return rests;
 }
 
-// Host time of one operation: the stack's where it says one.
-RestingTime launch_time(const Node& node, int ranks, Seconds plain, const StackRates& stack) {
+// [PyTorch torch/csrc/autograd/engine.cpp] Backward runs no Python but in functions of the
+// software: the engine, in C++, dispatches the operators of a gradient. That it takes half of what
+// modules in Python take is [assumed].
+constexpr double kEngineShare = 0.5;
+
+// Host time of one operation: the stack's where it says one, for each operator that its modules
+// dispatch. What is launched as a graph is not dispatched again.
+RestingTime launch_time(const Node& node, int ranks, Seconds plain, bool as_graph,
+                        const StackRates& stack) {
   const auto of_stack = [&](double StackRates::*rate, double share) {
     return RestingTime{Seconds{stack.*rate * share}, {{constant_of(rate), 1}}};
   };
   const bool forward = node.role.phase == Phase::kForward || node.role.phase == Phase::kRecompute;
   const bool backward = node.role.phase == Phase::kBackward;
   RestingTime time{plain, {{constant_of(HardwareTime::kLaunch), 1}}};
-  if (forward) time = slower(time, of_stack(&StackRates::host_forward, 1));
-  if (backward) time = slower(time, of_stack(&StackRates::host_backward, 1));
+  if (as_graph) return time;
+  const double calls = host_calls(node, stack.modules);
+  if (forward) time = slower(time, of_stack(&StackRates::host_forward, calls));
+  if (backward && stack.host_backward > 0) {
+    time = slower(time, of_stack(&StackRates::host_backward, calls));
+  } else if (backward) {
+    time = slower(time, of_stack(&StackRates::host_forward, calls * kEngineShare));
+  }
   const bool meets = node.kind == OpKind::kCollective || node.kind == OpKind::kSend ||
                      node.kind == OpKind::kReceive;
   constexpr double kRanks = 8;  // of the collective that the rate is for
   return meets ? both(time, of_stack(&StackRates::host_collective, ranks / kRanks)) : time;
+}
+
+// [MegatronCore pipeline_parallel/p2p_communication.py] The host waits for the device after what it
+// has exchanged with the next stages, so that it launches nothing ahead of a receive.
+bool follows_receive(const Program& program, const Node& node) {
+  return std::ranges::any_of(program.after(node), [&](const Edge& edge) {
+    return !edge.reuse && program.nodes[edge.node].kind == OpKind::kReceive;
+  });
 }
 
 }  // namespace
@@ -170,7 +193,9 @@ CostModel::CostModel(const Job& job, const Cluster& cluster, SharedWires* shared
 // slower beside collectives. [derived] A host that waited at a layer for a send, too, would wait
 // for the host of the next stage, and in a ring of stages that one in the end for this one.
 void CostModel::add_software(int stage) {
-  bool first = true;
+  const bool as_graph = job_.launch == LaunchMode::kGraph;
+  const bool waits = cluster_.stack.modules == Modules::kMegatron && !as_graph;
+  bool first = true, received = false;
   for (std::size_t i = 0; i < program(stage).nodes.size(); ++i) {
     const Node& node = program(stage).nodes[i];
     OpCost& cost = costs_.back()[i];
@@ -178,16 +203,20 @@ void CostModel::add_software(int stage) {
       cost.wake = to_clock(cores_->wake);
       continue;
     }
+    received = received || (waits && follows_receive(program(stage), node));
     if (cost.bytes.value > 0) cost.slowdown = slowdown_of(node, cluster_.stack);
     if (!is_launched(node.lane) || node.kind == OpKind::kMark) continue;
-    RestingTime time = launch_time(node, ranks_of(node), launch_overhead(), cluster_.stack);
+    RestingTime time =
+        launch_time(node, ranks_of(node), launch_overhead(), as_graph, cluster_.stack);
     const auto wait_and_spend = [&](double StackRates::*rate, HostWait wait) {
-      if (cluster_.stack.*rate == 0) return;
+      if (cluster_.stack.*rate == 0 || as_graph) return;
       time = both(time, {Seconds{cluster_.stack.*rate}, {{constant_of(rate), 1}}});
       cost.host_waits = std::max(cost.host_waits, wait);
     };
     if (first) wait_and_spend(&StackRates::host_step, HostWait::kDevice);
     if (begins_layer(node)) wait_and_spend(&StackRates::host_sync, HostWait::kCompute);
+    if (std::exchange(received, false))
+      cost.host_waits = std::max(cost.host_waits, HostWait::kCompute);
     cost.launch = to_clock(time.time * cluster_.stack.overall);
     cost.launch_rests = time.rests;
     first = false;
@@ -239,8 +268,9 @@ OpCost CostModel::kernel(int stage, const Node& node) {
                     "host stream", cap, rests);
   }
   const bool unaligned_head = unaligned_head_[static_cast<std::size_t>(stage)];
-  const RestingTime time =
-      device_time(program(stage), node, demand, kernels_, unaligned_head, cluster_);
+  RestingTime time = device_time(program(stage), node, demand, kernels_, unaligned_head, cluster_);
+  if (cluster_.stack.sums_apart)
+    time = both(time, stream(accumulation_bytes(node, program(stage).operands(node))));
   if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
   return fixed_time(time, demand.kind == WorkKind::kAttention ? "attention" : "stream");
 }

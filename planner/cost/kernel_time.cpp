@@ -7,6 +7,7 @@
 
 #include "hwprofiles/kernel_tables.h"
 #include "planner/core/error.h"
+#include "planner/cost/module_kernels.h"
 #include "planner/cost/vector_attention.h"
 #include "planner/program/kernels/fp8_products.h"
 #include "planner/program/kernels/fused_attention.h"
@@ -91,7 +92,7 @@ RestingTime attention_time(const Demand& demand, std::string_view format,
   return slower(time, stream_time(demand.bytes, device)).after(overhead_of(device));
 }
 
-// The rate of what a kernel moves over its compulsory traffic; none: just that.
+// The rate of what a kernel moves over the traffic that the modules have; none: just that.
 double StackRates::*traffic_rate(KernelId kernel) {
   switch (kernel_def(kernel).traffic) {
     case Traffic::kElementwise:
@@ -110,10 +111,12 @@ double StackRates::*traffic_rate(KernelId kernel) {
 
 RestingTime memory_time(KernelId kernel, const Demand& demand, const DeviceProfile& device,
                         const StackRates& stack) {
+  const ModuleKernels has = module_kernels(kernel, stack.modules);
   RestingTime time = stream_time(demand.bytes, device);
+  time.time = time.time * has.traffic;
   if (double StackRates::*const rate = traffic_rate(kernel))
     time = time.times(stack.*rate, constant_of(rate));
-  return time.after(overhead_of(device));
+  return time.after(overhead_of(device) * has.launches);
 }
 
 }  // namespace

@@ -50,10 +50,24 @@ bool decides(const StackProfile& stack, std::string_view pointer) {
                              [&](const auto& choice) { return choice.first == pointer; });
 }
 
+// [TransformerEngine pytorch/attention/dot_product_attention/utils.py] Neither FlashAttention nor
+// cuDNN takes heads whose size is no multiple of 8, and Transformer Engine goes on without them.
+// PyTorch pads such heads [PyTorch aten/src/ATen/native/transformers/attention.cpp].
+bool may_fuse(const ModelConfig& model, const StackProfile& stack) {
+  constexpr std::int64_t kMultiple = 8;
+  return stack.rates.modules != Modules::kMegatron ||
+         (model.head_size() % kMultiple == 0 && model.value_size() % kMultiple == 0);
+}
+
 Reason choose_kernels(const RunRecord& run, const StackProfile& stack, const DeviceFacts& device,
-                      Plan& plan) {
+                      PlannedRun& out) {
+  Plan& plan = out.plan;
   const std::string& format = run.precision.compute;
-  const bool fused = run.flash_attention.value_or(stack.fused);
+  const bool wanted = run.flash_attention.value_or(stack.fused);
+  const bool fused = wanted && may_fuse(out.model, stack);
+  if (wanted && !fused)
+    out.flags.push_back(fmt::format("attention unfused: no fused kernel for heads of size {}",
+                                    out.model.head_size()));
   const LayerProducts products = format == "fp8" ? LayerProducts::kFp8 : LayerProducts::kAsStored;
   DType compute = DType::kBf16;
   if (format == "fp16") {
@@ -220,6 +234,16 @@ void choose_parallel(const RunRecord& run, Plan& plan) {
   plan.overlap.parameters = p.overlap_param_gather.value_or(plan.overlap.parameters);
 }
 
+// What the record says of launches and compilation; else as the stack does.
+void choose_launches(const RunRecord& run, PlannedRun& out) {
+  if (run.software.cuda_graphs)
+    out.plan.launch = *run.software.cuda_graphs ? LaunchMode::kGraph : LaunchMode::kStream;
+  Modules& modules = out.cluster.stack.modules;
+  if (!run.software.compiled) return;
+  if (*run.software.compiled && modules == Modules::kEager) modules = Modules::kCompiled;
+  if (!*run.software.compiled && modules == Modules::kCompiled) modules = Modules::kEager;
+}
+
 // Pieces that cannot be cut evenly are none.
 void choose_head(const RunRecord& run, PlannedRun& out) {
   const std::int32_t pieces = head_chunks(run);
@@ -283,9 +307,10 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
   out.plan.model = out.model.name;
   out.plan.hardware = out.cluster.name;
   for (const auto& [pointer, text] : stack->choices) set_choice(out.plan, pointer, text);
+  choose_launches(run, out);
   choose_parallel(run, out.plan);
   choose_pieces(run, out.plan);
-  if (Reason why = choose_kernels(run, *stack, device, out.plan)) return why;
+  if (Reason why = choose_kernels(run, *stack, device, out)) return why;
   choose_recipe(run, *stack, out);
   choose_recompute(run, *stack, out.plan);
   choose_offload(run, out.plan);

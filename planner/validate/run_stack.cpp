@@ -43,10 +43,12 @@ std::string_view usual(const RunRecord& run, const DeviceFacts& device) {
     return "llmq";
   if (zero == 2 || run.offload.params != "gpu" || run.offload.optimizer != "gpu")
     return "deepspeed";
+  const RunParallel& ranks = run.parallel;
+  const bool old = device.capability == kAmpere && !run.flash_attention.value_or(true);
   if (zero == 3) return "fsdp";
-  if (device.capability > kAmpere || run.flash_attention.value_or(true)) return "nemo2024";
-  if (run.parallel.sequence_parallel.value_or(false)) return "megatron2022";
-  return run.parallel.pp > 1 ? "megatron_deepspeed" : "megatron2020";
+  if (!old) return ranks.tp == 1 && ranks.pp == 1 ? "fsdp" : "megatron_core";
+  if (ranks.sequence_parallel.value_or(false)) return "megatron2022";
+  return ranks.pp > 1 ? "megatron_deepspeed" : "megatron2020";
 }
 
 const StackProfile* named(std::string_view name, const std::vector<StackProfile>& stacks) {
@@ -72,7 +74,7 @@ RunStack stack_of(const RunRecord& run, const DeviceFacts& device,
     return cited(run.source, device.capability, stacks, words);
   };
   std::vector<const StackProfile*> candidates = with_words(&StackProfile::software);
-  if (candidates.empty()) candidates = with_words(&StackProfile::modules);
+  if (candidates.empty()) candidates = with_words(&StackProfile::weak_software);
   const StackProfile* const guess = named(usual(run, device), stacks);
   if (candidates.empty()) return {guess, false};
   if (std::ranges::find(candidates, guess) != candidates.end()) return {guess, true};

@@ -1,15 +1,15 @@
 // Whose software a run used: the stack with the longest word of `software` that stands in the
 // citation as a word of its own, of those that are not older than the device. Of several with that
 // word the one that the run's features speak for (below), else one that fuses attention as the run
-// does. Where no word of `software` stands there, the same with those of `modules`. Where none does,
-// it is a guess by features, which widens every interval:
+// does. Where no word of `software` stands there, the same with those of `weak_software`. Where none
+// does either, it is a guess by features, which widens every interval:
 //
 //   before sm_80   parameters off the GPU: deepspeed_infinity; ZeRO or offload: deepspeed2020;
 //                  else megatron2020
-//   later          states off the GPU, or ZeRO 2: deepspeed; ZeRO 3: fsdp; on cards without
-//                  peer links in fp8: llmq; others with fused attention: nemo2024, without:
-//                  megatron2022 where sequence parallel, megatron_deepspeed in a pipeline, else
-//                  megatron2020 on sm_80, nemo2024 later [assumed]
+//   later          cards without peer links in fp8: llmq; states off the GPU, or ZeRO 2: deepspeed;
+//                  ZeRO 3: fsdp; attention that is not fused on sm_80: megatron2022 where sequence
+//                  parallel, megatron_deepspeed in a pipeline, else megatron2020; others:
+//                  megatron_core where tensors or layers are cut, else fsdp [assumed]
 //
 // Never by id, group or name of the model.
 #pragma once

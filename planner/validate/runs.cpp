@@ -30,6 +30,7 @@ class Fields {
   }
   void any(std::string_view key) { object_.member(key); }
   JsonNode node(std::string_view key) { return object_.member(key); }
+  std::optional<JsonNode> optional(std::string_view key) { return object_.optional_member(key); }
 
   // Nothing where the file says null.
   std::optional<JsonNode> said(std::string_view key) {
@@ -151,6 +152,14 @@ RunPrecision read_precision(Fields in) {
   return precision;
 }
 
+RunSoftware read_software(Fields in) {
+  RunSoftware software;
+  software.cuda_graphs = in.maybe_flag("cuda_graphs");
+  software.compiled = in.maybe_flag("compiled");
+  in.finish();
+  return software;
+}
+
 RunMeasured read_measured(Fields in) {
   RunMeasured measured;
   measured.step_time_s = in.maybe_positive("step_time_s");
@@ -179,6 +188,8 @@ RunRecord read_record(const JsonNode& root) {
   run.parallel = read_parallel({in, "parallel"}, run.hardware.gpus);
   run.offload = read_offload({in, "offload"});
   run.precision = read_precision({in, "precision"});
+  if (const auto software = in.optional("software"))
+    run.software = read_software(Fields(*software));
   in.maybe_count("micro_batch", run.micro_batch);
   in.maybe_count("global_batch", run.global_batch);
   run.flash_attention = in.maybe_flag("flash_attention");

@@ -1,7 +1,8 @@
 // Published training runs, one record a line: the reader of schema "zplan.runs/1" (JSON lines).
 //
-// Every record has exactly the keys below, in any order; null means that it does not apply or that
-// the source does not say it, and is allowed wherever a member is optional. A record that breaks
+// Every record has exactly the keys below, in any order, but for `software`, which may be left out;
+// null means that it does not apply or that the source does not say it, and is allowed wherever a
+// member is optional. A record that breaks
 // this, or whose counts contradict each other, is left out and told in one line,
 //   file:line:column: /pointer: expected ..., got ...
 // and the others are read all the same. Blank lines are skipped.
@@ -55,6 +56,12 @@ struct RunPrecision {
   std::optional<double> param_bytes, grad_bytes, optimizer_bytes_per_param;
 };
 
+// How the software launches its kernels, whichever it is.
+struct RunSoftware {
+  std::optional<bool> cuda_graphs;  // of whole steps or of layers, forward and backward
+  std::optional<bool> compiled;     // layers through torch.compile
+};
+
 struct RunMeasured {
   std::optional<double> step_time_s;
   std::optional<std::string> step_time_kind;
@@ -71,6 +78,7 @@ struct RunRecord {
   RunParallel parallel;
   RunOffload offload;
   RunPrecision precision;
+  RunSoftware software;
   std::optional<std::int64_t> micro_batch, global_batch;
   std::optional<bool> flash_attention;
   std::optional<std::string> recompute, recompute_detail;  // "none", "selective", "full"; words

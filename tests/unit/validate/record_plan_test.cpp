@@ -81,6 +81,41 @@ TEST(RecordPlan, EveryStackSaysWhatItRecomputesInKnownWords) {
       EXPECT_TRUE(recompute_from_words(share.recompute)) << stack.name << ": " << share.recompute;
 }
 
+// [TransformerEngine] takes heads of multiples of 8 only; PyTorch pads the others.
+TEST(RecordPlan, HeadsThatNoFusedKernelTakesStoreTheirScores) {
+  const auto kernels = [](const char* source) {
+    return planned({{"Fast training", source},
+                    {"\"hidden\": 2048, \"heads\": 16", "\"hidden\": 1600, \"heads\": 16"},
+                    {"\"head_dim\": 128, \"ffn\": 8192", "\"head_dim\": 100, \"ffn\": 6400"},
+                    {"\"params\": 1.3e9", "\"params\": null"},
+                    {"\"zero_stage\": 0", "\"zero_stage\": 3"},
+                    {"\"flash_attention\": false", "\"flash_attention\": true"}});
+  };
+  EXPECT_EQ(kernels("Megatron-Core").plan.kernel_set, "cuda.sm80.bf16.unfused");
+  EXPECT_THAT(kernels("Megatron-Core").flags,
+              Contains("attention unfused: no fused kernel for heads of size 100"));
+  EXPECT_EQ(kernels("llm-foundry").plan.kernel_set, "cuda.sm80.bf16");
+}
+
+constexpr const char* kBatch = "\"micro_batch\"";
+
+TEST(RecordPlan, GraphsAndCompilationAreFactsOfTheRun) {
+  EXPECT_EQ(planned().plan.launch, LaunchMode::kStream);
+  const PlannedRun run = planned(
+      {{"Fast training", "llm-foundry"},
+       {kBatch, "\"software\": {\"cuda_graphs\": true, \"compiled\": true}, \"micro_batch\""}});
+  EXPECT_EQ(run.plan.launch, LaunchMode::kGraph);
+  EXPECT_EQ(run.cluster.stack.modules, Modules::kCompiled);
+  EXPECT_EQ(planned({{"Fast training", "llm-foundry"}}).cluster.stack.modules, Modules::kEager);
+}
+
+// [Foundry] benchmarks with mixed precision PURE, in which FSDP reduces in 16 bits.
+TEST(RecordPlan, LlmFoundryReducesIn16Bits) {
+  const PlannedRun run =
+      planned({{"Fast training", "llm-foundry"}, {"\"zero_stage\": 0", "\"zero_stage\": 3"}});
+  EXPECT_EQ(run.plan.precision.grad_cast, GradientCast::kAfterReduction);
+}
+
 TEST(RecordPlan, TheRecipeHasTheStatedBytes) {
   const auto optimizer_bytes = [](const char* grad, const char* optimizer) {
     const PlannedRun run = planned({{"\"param_bytes\": null", "\"param_bytes\": 2"},
@@ -107,7 +142,8 @@ TEST(RecordPlan, TheRecipeGoesWithTheZeroStage) {
   EXPECT_EQ(usual.unsupported, "");
   EXPECT_EQ(usual.stack, "fsdp");
   EXPECT_EQ(usual.plan.precision, default_recipe(usual.plan.kernel_set));
-  EXPECT_THAT(usual.flags, Contains(HasSubstr("recipe fsdp of the stack is not for ZeRO stage 2")));
+  EXPECT_THAT(usual.flags,
+              Contains(HasSubstr("recipe fsdp-pure of the stack is not for ZeRO stage 2")));
   const PlannedRun stated =
       planned({{"\"param_bytes\": null", "\"param_bytes\": 4"},
                {"\"grad_bytes\": null", "\"grad_bytes\": 4"},

@@ -73,7 +73,7 @@ TEST(RunStack, OtherwiseWhatTheRunDidOnWhichDevices) {
   EXPECT_EQ(stack_name(sample_run({{"a100_sxm4_80gb", "v100_sxm3_32gb"},
                                    {"\"zero_stage\": 0", "\"zero_stage\": 2"}})),
             "deepspeed2020");
-  EXPECT_EQ(stack_name(sample_run({{"a100_sxm4_80gb", "h100_sxm5_80gb"}})), "nemo2024");
+  EXPECT_EQ(stack_name(sample_run({{"a100_sxm4_80gb", "h100_sxm5_80gb"}})), "megatron_core");
   EXPECT_EQ(stack_name(sample_run({{"a100_sxm4_80gb", "rtx_pro_6000"}, {"bf16", "fp8"}})), "llmq");
 }
 

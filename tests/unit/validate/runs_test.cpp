@@ -38,6 +38,18 @@ TEST(Runs, ARecordIsReadWhole) {
   EXPECT_FALSE(run.measured.memory_gib);
 }
 
+TEST(Runs, WhatSoftwareDoesMayBeLeftOut) {
+  EXPECT_FALSE(sample_run().software.cuda_graphs);
+  const RunRecord run = sample_run({{"\"micro_batch\"",
+                                     "\"software\": {\"cuda_graphs\": true, \"compiled\": null}, "
+                                     "\"micro_batch\""}});
+  EXPECT_EQ(run.software.cuda_graphs, true);
+  EXPECT_FALSE(run.software.compiled);
+  EXPECT_THAT(complaint(changed(kSampleRun, "\"micro_batch\"",
+                                "\"software\": {\"graphs\": true}, \"micro_batch\"")),
+              HasSubstr("/software"));
+}
+
 TEST(Runs, OthersAreReadWhereOneIsBroken) {
   const std::string other = changed(kSampleRun, "a/1", "a/2");
   const RunFile file = parse_runs(std::string(kSampleRun) + "\n\n{\"id\": 3}\n" + other, "f");

@@ -1,0 +1,149 @@
+#include "planner/cost/module_kernels.h"
+
+#include <array>
+
+#include "planner/program/kernels/kernel_table.h"
+
+namespace zplan {
+namespace {
+
+struct Row {
+  KernelId kernel;
+  ModuleKernels has;
+};
+
+// Megatron-LM's layers in PyTorch, with apex and Transformer Engine for norms and softmax and with
+// scripted GELU and residual sums [MegatronDeepSpeed megatron/model/transformer.py, fused_*.py],
+// [MegatronCore transformer, tensor_parallel]. A linear layer is an autograd function of the tensor
+// parallel region, a transposition, a product and a view; dropout of scores stands in a fork of the
+// generator, which gets and sets its state (12 calls). A norm's gradient reads its operands once
+// more for gains and biases. The loss converts to fp32, subtracts the maximum, takes exponents,
+// sums, divides, and scales the gradient: 52 bytes per logit where 4 are compulsory
+// [MegatronCore tensor_parallel/cross_entropy.py].
+constexpr Row kMegatron[] = {
+    {KernelId::kEmbeddingForward, {6, 3, 1.5}},
+    {KernelId::kEmbeddingBackward, {8, 3, 1}},
+    {KernelId::kLayerNormForward, {2, 1, 1}},
+    {KernelId::kLayerNormBackward, {6, 3, 5.0 / 3}},
+    {KernelId::kRmsNormForward, {2, 1, 1}},
+    {KernelId::kRmsNormBackward, {5, 2, 5.0 / 3}},
+    {KernelId::kResidualLayerNormForward, {5, 2, 1.25}},
+    {KernelId::kResidualRmsNormForward, {5, 2, 1.25}},
+    {KernelId::kLinearForward, {5, 1, 1}},
+    {KernelId::kMatmulForward, {5, 1, 1}},
+    {KernelId::kLinearGeluForward, {7, 2, 1}},
+    {KernelId::kLinearInputGradient, {5, 1, 1}},
+    {KernelId::kGeluInputGradient, {8, 2, 1}},
+    {KernelId::kLinearWeightGradient, {7, 2, 1}},
+    {KernelId::kMatmulWeightGradient, {7, 1, 1}},
+    {KernelId::kBiasGradient, {3, 2, 1}},
+    {KernelId::kRope, {6, 2, 1}},
+    {KernelId::kAttentionForward, {20, 1, 1}},
+    {KernelId::kAttentionBackward, {12, 2, 1}},
+    {KernelId::kAttentionScores, {10, 1, 1}},
+    {KernelId::kAttentionScoresGradient, {14, 3, 1}},
+    {KernelId::kSoftmaxForward, {3, 1, 1}},
+    {KernelId::kSoftmaxBackward, {3, 1, 1}},
+    {KernelId::kAttentionContext, {8, 2, 1}},
+    {KernelId::kAttentionContextGradient, {12, 3, 1}},
+    {KernelId::kDropoutForward, {14, 1, 1}},
+    {KernelId::kDropoutBackward, {3, 1, 1}},
+    {KernelId::kDropoutResidualAdd, {4, 1, 1}},
+    {KernelId::kGeluForward, {2, 1, 1}},
+    {KernelId::kGeluBackward, {3, 1, 1}},
+    {KernelId::kSwigluForward, {3, 1, 1}},
+    {KernelId::kSwigluBackward, {3, 1, 1}},
+    {KernelId::kHeadForward, {5, 1, 1}},
+    {KernelId::kHeadInputGradient, {5, 1, 1}},
+    {KernelId::kHeadWeightGradient, {6, 1, 1}},
+    {KernelId::kCrossEntropy, {24, 16, 13}},
+    {KernelId::kCrossEntropyStatistics, {12, 8, 6.5}},
+    {KernelId::kCrossEntropyParallel, {12, 8, 6.5}},
+};
+
+// Hugging Face's modules without fused kernels, in 16 bits [Transformers
+// models/llama/modeling_llama.py, loss/loss_utils.py], [PyTorch].
+//   RMSNorm   to fp32, square, mean, sum with epsilon, root, product, to 16 bits, gain: 36 bytes
+//             per element where 4 are compulsory; autograd gives 80 for 8
+//   RoPE      of queries and of keys each a product, a negated half, a concatenation, a product and
+//             a sum: 20 bytes for 4
+//   SwiGLU    SiLU and a product: 10 bytes for 6; 18 for 10 in backward
+//   softmax   in fp32, scaled and masked by kernels of their own: 20 bytes for 4; 22 for 6
+//   loss      logits in fp32, log-softmax, and the gradients of both: 36 bytes for 4
+constexpr Row kEager[] = {
+    {KernelId::kEmbeddingForward, {2, 1, 1}},
+    {KernelId::kEmbeddingBackward, {4, 3, 1}},
+    {KernelId::kLayerNormForward, {2, 1, 1}},
+    {KernelId::kLayerNormBackward, {4, 3, 5.0 / 3}},
+    {KernelId::kRmsNormForward, {8, 8, 9}},
+    {KernelId::kRmsNormBackward, {20, 14, 10}},
+    {KernelId::kResidualLayerNormForward, {3, 2, 1.25}},
+    {KernelId::kResidualRmsNormForward, {9, 9, 5.25}},
+    {KernelId::kHeadNormForward, {16, 16, 9}},
+    {KernelId::kHeadNormBackward, {40, 28, 10}},
+    {KernelId::kLinearForward, {3, 1, 1}},
+    {KernelId::kMatmulForward, {3, 1, 1}},
+    {KernelId::kLinearGeluForward, {4, 2, 1}},
+    {KernelId::kLinearInputGradient, {4, 1, 1}},
+    {KernelId::kGeluInputGradient, {6, 2, 1}},
+    {KernelId::kLinearWeightGradient, {6, 2, 1}},
+    {KernelId::kMatmulWeightGradient, {5, 1, 1}},
+    {KernelId::kBiasGradient, {2, 1, 1}},
+    {KernelId::kRope, {16, 10, 5}},
+    {KernelId::kAttentionForward, {12, 2, 1}},
+    {KernelId::kAttentionBackward, {12, 3, 1}},
+    {KernelId::kAttentionScores, {10, 2, 1}},
+    {KernelId::kAttentionScoresGradient, {14, 3, 1}},
+    {KernelId::kSoftmaxForward, {4, 4, 5}},
+    {KernelId::kSoftmaxBackward, {4, 3, 22.0 / 6}},
+    {KernelId::kAttentionContext, {6, 2, 1}},
+    {KernelId::kAttentionContextGradient, {10, 3, 1}},
+    {KernelId::kDropoutForward, {1, 1, 1}},
+    {KernelId::kDropoutBackward, {2, 1, 1}},
+    {KernelId::kDropoutResidualAdd, {2, 2, 11.0 / 7}},
+    {KernelId::kSwigluForward, {2, 2, 10.0 / 6}},
+    {KernelId::kSwigluBackward, {5, 3, 1.8}},
+    {KernelId::kHeadForward, {3, 1, 1}},
+    {KernelId::kHeadInputGradient, {4, 1, 1}},
+    {KernelId::kHeadWeightGradient, {5, 1, 1}},
+    {KernelId::kCrossEntropy, {14, 8, 9}},
+    {KernelId::kCrossEntropyStatistics, {7, 4, 4.5}},
+    {KernelId::kCrossEntropyParallel, {7, 4, 4.5}},
+};
+
+using Table = std::array<ModuleKernels, static_cast<std::size_t>(kKernelCount)>;
+
+constexpr Table table_of(std::span<const Row> rows) {
+  Table table{};
+  for (const Row& row : rows) table[static_cast<std::size_t>(row.kernel)] = row.has;
+  return table;
+}
+
+}  // namespace
+
+ModuleKernels module_kernels(KernelId kernel, Modules modules) {
+  static constexpr Table kOfMegatron = table_of(kMegatron), kOfEager = table_of(kEager);
+  const auto at = static_cast<std::size_t>(kernel);
+  if (modules == Modules::kMegatron) return kOfMegatron[at];
+  return modules == Modules::kEager ? kOfEager[at] : ModuleKernels{};
+}
+
+double host_calls(const Node& node, Modules modules) {
+  if (node.kind == OpKind::kKernel) return module_kernels(node.kernel, modules).calls;
+  const bool meets = node.kind == OpKind::kCollective || is_transfer(node.kind);
+  if (modules == Modules::kNative || !meets) return 1;
+  // [PyTorch torch/distributed/fsdp/_fully_shard] Hooks of a unit, copies in and out, events of two
+  // streams; [MegatronCore] one wrapper in the library's call otherwise.
+  constexpr double kOfUnit = 20, kOfLibrary = 4;
+  const bool of_unit = node.lane == Lane::kCommGather || node.role.action == Action::kReduce;
+  return of_unit && modules != Modules::kMegatron ? kOfUnit : kOfLibrary;
+}
+
+Bytes accumulation_bytes(const Node& node, std::span<const View> operands) {
+  if (node.role.action != Action::kWeightGradient || operands.size() < 3) return {};
+  const View& sum = operands[2];
+  if (sum.access != Access::kUpdate) return {};
+  return size_of(operands[0].dtype) * sum.shape.elements() + sum.bytes() * 2;
+}
+
+}  // namespace zplan

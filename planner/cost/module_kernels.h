@@ -1,0 +1,42 @@
+// What the modules of a software do on host and device for one kernel of the Job: a table, counted
+// from public sources. The Job has one fused kernel where eager PyTorch launches several, and a
+// host that runs Python dispatches views, checks and autograd functions besides.
+//
+//   calls     operators and autograd functions that the host dispatches, views included
+//   launches  kernels that the device starts
+//   traffic   bytes that these move, over the compulsory ones of the kernel table
+//
+// Modules::kNative and kCompiled run one kernel for each of the Job: zplan's own program, XLA, and
+// TorchInductor, which fuses neighbours that are pointwise. The others have a row below for each
+// kernel that differs.
+// [derived] The traffic counts each operand of each kernel once, activations in 16 bits and what
+// the source converts in 32; caches are left out.
+#pragma once
+
+#include <span>
+
+#include "hwprofiles/stack.h"
+#include "planner/core/units.h"
+#include "planner/program/job/program.h"
+
+namespace zplan {
+
+struct ModuleKernels {
+  double calls = 1;
+  double launches = 1;
+  double traffic = 1;
+};
+
+// Of a kernel of the Job; a rank of the first device stands for all.
+ModuleKernels module_kernels(KernelId kernel, Modules modules);
+
+// Operators that the host dispatches for a node: of a collective those of the wrapper that calls
+// the library, with the hooks of a sharded unit where it gathers or reduces one.
+double host_calls(const Node& node, Modules modules);
+
+// What a kernel of its own moves that adds a weight gradient to what earlier micro-batches gave:
+// autograd's result is read, the sum read and written. 0: the node is no such product, or the first
+// of a sum.
+Bytes accumulation_bytes(const Node& node, std::span<const View> operands);
+
+}  // namespace zplan

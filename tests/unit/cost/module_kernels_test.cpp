@@ -1,0 +1,123 @@
+#include "planner/cost/module_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include "hwprofiles/stack.h"
+#include "planner/cost/cost_model.h"
+#include "planner/cost/kernel_time.h"
+#include "planner/program/kernels/kernel_table.h"
+#include "tests/unit/cost/small_machine.h"
+#include "tests/unit/sim/job_builder.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMicrosecond = 1'000'000;  // ps
+
+constexpr KernelId kernel_at(int i) { return static_cast<KernelId>(i); }
+
+// [Transformers models/llama/modeling_llama.py: LlamaRMSNorm] to, pow, mean, +, rsqrt, *, to, *; in
+// bytes per element 2 + 4, 4 + 4, 4, 4 + 4, 4 + 2 and 2 + 2, where a fused one has 2 + 2.
+TEST(ModuleKernels, LlamasNormIsEightKernelsThatMoveNineTimesTheBytesOfAFusedOne) {
+  const ModuleKernels norm = module_kernels(KernelId::kRmsNormForward, Modules::kEager);
+  EXPECT_EQ(norm.launches, 8);
+  EXPECT_EQ(norm.calls, 8);
+  EXPECT_DOUBLE_EQ(norm.traffic, (6 + 8 + 4 + 8 + 6 + 4) / 4.0);
+}
+
+// [MegatronCore tensor_parallel/cross_entropy.py] To fp32, maximum, difference, exponents, their
+// sum, quotients, the gradient's scale, to 16 bits; a fused kernel reads and writes 16 bits once.
+TEST(ModuleKernels, MegatronsLossMoves52BytesPerLogit) {
+  const ModuleKernels loss = module_kernels(KernelId::kCrossEntropy, Modules::kMegatron);
+  EXPECT_DOUBLE_EQ(loss.traffic, (6 + 4 + 8 + 8 + 4 + 8 + 8 + 6) / 4.0);
+}
+
+TEST(ModuleKernels, CompiledProgramsRunOneKernelForEachOfTheJob) {
+  for (int i = 0; i < kKernelCount; ++i) {
+    for (const Modules modules : {Modules::kNative, Modules::kCompiled}) {
+      const ModuleKernels has = module_kernels(kernel_at(i), modules);
+      EXPECT_EQ(has.calls, 1);
+      EXPECT_EQ(has.launches, 1);
+      EXPECT_EQ(has.traffic, 1);
+    }
+  }
+}
+
+TEST(ModuleKernels, NoModuleDispatchesOrMovesLessThanTheJob) {
+  for (int i = 0; i < kKernelCount; ++i) {
+    for (const Modules modules : {Modules::kMegatron, Modules::kEager}) {
+      const ModuleKernels has = module_kernels(kernel_at(i), modules);
+      EXPECT_GE(has.calls, 1);
+      EXPECT_GE(has.launches, 1);
+      EXPECT_GE(has.traffic, 1);
+    }
+  }
+}
+
+OpCost cost_of(KernelId kernel, Phase phase, const Cluster& cluster, LaunchMode launch) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 4);
+  Job job = make_job(program);
+  job.launch = launch;
+  Node& node = job.classes[0].program.nodes[0];
+  node.role.phase = phase;
+  node.kernel = kernel;
+  return CostModel(job, cluster).costs(0).front();
+}
+
+// An operator takes 10 us; in backward the engine takes half of that. As a graph it is launched in
+// 1 us, and the host has nothing to do besides.
+TEST(ModuleKernels, TheHostDispatchesEveryOperatorUnlessAGraphDoes) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {5e-6};
+  cluster.node.device.graph_launch_overhead = {1e-6};
+  cluster.stack.modules = Modules::kMegatron;
+  cluster.stack.host_forward = 10e-6;
+  cluster.stack.host_step = 1e-3;
+  const auto launch_us = [&](Phase phase, LaunchMode launch) {
+    return cost_of(KernelId::kFillZero, phase, cluster, launch).launch.value / kMicrosecond;
+  };
+  EXPECT_EQ(launch_us(Phase::kForward, LaunchMode::kStream), 10 + 1000);
+  EXPECT_EQ(launch_us(Phase::kBackward, LaunchMode::kStream), 5 + 1000);
+  EXPECT_EQ(launch_us(Phase::kForward, LaunchMode::kGraph), 1);
+  EXPECT_EQ(launch_us(Phase::kBackward, LaunchMode::kGraph), 1);
+  EXPECT_FALSE(
+      cost_of(KernelId::kFillZero, Phase::kForward, cluster, LaunchMode::kGraph).waits_for_device);
+}
+
+TEST(ModuleKernels, TrafficAndLaunchesFollowTheModules) {
+  DeviceProfile device = small_machine().node.device;
+  device.sm_count = 100;
+  device.gemm_overhead = {2e-6};
+  const Demand demand{.bytes = Bytes{40'000'000}};
+  const auto time = [&](Modules modules) {
+    return kernel_time(KernelId::kRmsNormForward, demand, "fp32", device, {.modules = modules})
+        .time.value;
+  };
+  const double overhead = device.gemm_overhead.value;
+  EXPECT_NEAR(time(Modules::kEager) - 8 * overhead, 9 * (time(Modules::kNative) - overhead), 1e-12);
+}
+
+// A gradient of 1000 x 1000 in 16 bits: the result of autograd is read, the sum read and written.
+TEST(ModuleKernels, ASumOfItsOwnReadsTheGradientAndUpdatesTheSum) {
+  View x, dy, sum;
+  for (View* view : {&x, &dy, &sum}) {
+    view->dtype = DType::kBf16;
+    view->shape = Shape{1000, 1000};
+  }
+  sum.access = Access::kUpdate;
+  Node node{.kind = OpKind::kKernel, .kernel = KernelId::kLinearWeightGradient};
+  node.role.action = Action::kWeightGradient;
+  const auto bytes = [&] {
+    const View views[] = {x, dy, sum};
+    return accumulation_bytes(node, views).value;
+  };
+  EXPECT_EQ(bytes(), 6'000'000);
+  sum.dtype = DType::kF32;
+  EXPECT_EQ(bytes(), 10'000'000);
+  sum.access = Access::kWrite;
+  EXPECT_EQ(bytes(), 0) << "the first of a sum is the gradient itself";
+}
+
+}  // namespace
+}  // namespace zplan
