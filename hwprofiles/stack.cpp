@@ -44,7 +44,7 @@ constexpr std::array<StackRate, 33> kRates{{
      "traffic of norms, activations and residuals"},
     {"softmax", &StackRates::softmax, false, kLeastFactor, kMostFactor, 1, 0.5,
      "traffic of unfused softmax"},
-    {"loss", &StackRates::loss, false, kLeastFactor, kMostFactor, 8, 0.5,
+    {"loss", &StackRates::loss, false, kLeastFactor, kMostFactor, 1, 0.4,
      "traffic of the cross entropy"},
     {"optimizer", &StackRates::optimizer, false, kLeastFactor, kMostFactor, 1, 0.4,
      "traffic of gradient norm and update"},

@@ -81,8 +81,8 @@ TEST(ModuleKernels, TheHostDispatchesEveryOperatorUnlessAGraphDoes) {
   EXPECT_EQ(launch_us(Phase::kBackward, LaunchMode::kStream), 5 + 1000);
   EXPECT_EQ(launch_us(Phase::kForward, LaunchMode::kGraph), 1);
   EXPECT_EQ(launch_us(Phase::kBackward, LaunchMode::kGraph), 1);
-  EXPECT_FALSE(
-      cost_of(KernelId::kFillZero, Phase::kForward, cluster, LaunchMode::kGraph).waits_for_device);
+  EXPECT_EQ(cost_of(KernelId::kFillZero, Phase::kForward, cluster, LaunchMode::kGraph).host_waits,
+            HostWait::kNothing);
 }
 
 TEST(ModuleKernels, TrafficAndLaunchesFollowTheModules) {
