@@ -26,6 +26,10 @@ constexpr double kBetweenSoftware = 0.20;
 constexpr double kLeastRun = 0.05;        // [assumed] of a single run, also where more was not seen
 constexpr double kMeasuredSpread = 0.05;  // [assumed] of what `calibrate` or a benchmark measured
 
+// [assumed] of clocks that last where neither runs nor rows of training say them: from H100's to
+// B200's is twice that.
+constexpr double kAssumedSettling = 0.1;
+
 // What the hardware's times rest on in a profile, where devices are cores in the measured table of
 // these, and how far figures of other sources are off [assumed].
 struct HardwareRow {
@@ -57,6 +61,14 @@ bool is_measured(const HwProfile& node, std::string_view pointer) {
 
 int capability_of(const HwProfile& node) {
   return find_kernel_set(node.device.kernel_set).capability;
+}
+
+// The device's own, which comes after that of the node it stands in.
+bool settles_as_assumed(const HwProfile& node) {
+  const auto last =
+      std::find_if(node.sources.rbegin(), node.sources.rend(),
+                   [](const ValueSource& value) { return value.pointer.ends_with("/sustained"); });
+  return last != node.sources.rend() && last->source == "assumed";
 }
 
 }  // namespace
@@ -136,6 +148,9 @@ void add_hardware(const HwProfile& node, Knowledge& knowledge) {
     const std::size_t k = constant_of(row.kind);
     knowledge.covariance[k][k] = sd * sd;
   }
+  const std::size_t products = constant_of(HardwareTime::kProducts);
+  if (settles_as_assumed(node))
+    knowledge.covariance[products][products] += kAssumedSettling * kAssumedSettling;
 }
 
 // Software in a class of devices that no run speaks for, in words; nothing: one does.

@@ -4,7 +4,9 @@
 // shape in five that were left out of it, each fold in turn (near_points.h), which is how well it
 // knows shapes that nobody measured.
 //
-// The goal is a median error (with its sign) of at most 3 %, and 15 % at the 90th percentile.
+// The goal is a median error (with its sign) of at most 3 %, and 15 % at the 90th percentile. Every
+// table meets it for its own rows. Left out, it holds for products in bursts and for attention
+// forward on most devices; where it does not, kFarther says how far off these are, and why.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +27,35 @@ namespace {
 
 constexpr double kLeastFlop = 8589934592.0;  // 2^33
 constexpr double kMedianGoal = 0.03, kGoal = 0.15;
+
+// Of rows that are left out: heads that do not meet the goal, and the 90th percentile they stay
+// below. Products of B200 in training take one of two clocks, 1.4 or 1.1 PFLOP/s for neighbours in
+// size, as the device was cooler or warmer: no shape tells which. Attention in training has so few
+// shapes that one left out is often the only one of its kind. Attention of Blackwell with heads of
+// 256 and few of them, and L40S at its power limit, differ between neighbours by as much.
+struct Farther {
+  std::string_view tables, head;
+  double p90, median = kMedianGoal;
+};
+constexpr Farther kFarther[] = {
+    {"b200_sxm (training)", "product", 0.36},
+    {"b200_sxm (training)", "attention", 0.40, 0.12},
+    {"a100_pcie (training)", "attention", 0.20, 0.05},
+    {"h100_sxm", "attention causal forward training", 0.30, 0.05},
+    {"h100_sxm", "attention full forward", 0.18},
+    {"h200_sxm", "attention full forward", 0.17},
+    {"b300_sxm", "attention causal forward", 0.21},
+    {"gb200", "attention causal forward", 0.27},
+    {"gb300", "attention causal forward", 0.20},
+    {"rtx_pro_6000_server", "attention causal forward", 0.18},
+    {"l40s", "product", 0.19},
+};
+
+Farther limit_of(std::string_view tables, std::string_view head) {
+  for (const Farther& row : kFarther)
+    if (row.tables == tables && head.starts_with(row.head)) return row;
+  return {tables, head, kGoal};
+}
 
 struct Errors {
   std::vector<double> logs;  // of predicted / measured
@@ -210,6 +241,9 @@ TEST(KernelTimes, AreNearTheMeasuredOnes) {
           100 * pair.left_out.p90());
       EXPECT_LT(std::abs(pair.known.median()), kMedianGoal) << name << " " << head;
       EXPECT_LT(pair.known.p90(), kGoal) << name << " " << head;
+      const Farther limit = limit_of(name, head);
+      EXPECT_LT(std::abs(pair.left_out.median()), limit.median) << name << " " << head;
+      EXPECT_LT(pair.left_out.p90(), limit.p90) << name << " " << head;
     }
   }
 }

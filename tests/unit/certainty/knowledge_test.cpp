@@ -91,6 +91,17 @@ TEST(Knowledge, DoubtsTheHardwareOnlyWhereNoRunWasOnIt) {
   EXPECT_THAT(known.unknown, ElementsAre(HasSubstr("no run of stack theirs on B200-SXM-180GB")));
 }
 
+// Nobody measured how far below its bursts such a device multiplies for long.
+TEST(Knowledge, DoubtsProductsWhereClocksThatLastAreAssumed) {
+  const Constant products = constant_of(HardwareTime::kProducts);
+  const Kind other{"GB200 GPU (NVL72)", "bf16", 64, {"data parallelism", "ZeRO 3"}};
+  const Knowledge known = knowledge_of(measured_evidence(), h100(), other);
+  HwProfile assumed = h100();
+  assumed.sources.push_back({"/device/sustained", "1.25", "assumed", "between two others"});
+  const Knowledge doubted = knowledge_of(measured_evidence(), assumed, other);
+  EXPECT_NEAR(sd_of(doubted, products), std::hypot(sd_of(known, products), 0.1), 1e-12);
+}
+
 TEST(Knowledge, NamesAndWidensForFormatFeatureAndScale) {
   const Constant overall = constant_of(&StackRates::overall);
   const double before = sd_of(knowledge_of(measured_evidence(), h100(), known_kind()), overall);
