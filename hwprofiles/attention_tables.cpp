@@ -21,6 +21,8 @@ constexpr double kTileRate = 0.6, kMemoryRate = 0.7;
 constexpr Seconds kCall{10e-6};
 // [Dao22 sec 3] backward computes the scores again and has two products for each of forward's.
 constexpr double kBackwardProducts = 2.5;
+// Rows without a mask are of smaller heads. They are of encoders, which read no pages.
+constexpr std::int64_t kWidestUnmasked = 96;
 // Of squared distances. How many heads there are in all matters less than how long and wide each
 // is; kernels of other head sizes are other kernels. [derived]
 constexpr NearPoints::Place kScale{0.3, 1, 20, 0.3};
@@ -62,6 +64,14 @@ double moved_bytes(const AttentionSize& s) {
 std::string trained_as(const std::string& settled, int generation) {
   if (!settled.empty()) return settled;
   return generation == 2 ? "a100_pcie" : generation == 3 ? "h100_sxm" : "b200_sxm";
+}
+
+// Whether a device is the chip of these tables of training, at whatever power.
+bool is_chip_of(std::string_view device, std::string_view training) {
+  const auto family = [](std::string_view name) {
+    return name.starts_with("h200") ? "h100" : name.substr(0, name.find('_'));
+  };
+  return family(device) == family(training);
 }
 
 // The newest kernels among the sources of a device. Others differ by more than rows of one do.
@@ -146,14 +156,15 @@ void AttentionTables::read_forward(const DeviceProfile& device) {
 }
 
 void AttentionTables::read_training(const DeviceProfile& device) {
-  const auto table = find_table("attention_train_" + trained_as(settled_, generation_));
+  const std::string training = trained_as(settled_, generation_);
+  const auto table = find_table("attention_train_" + training);
   if (!table) return;
+  const bool same_chip = is_chip_of(name_, training);
   const std::size_t time = table->column("time_us"), phase = table->column("phase");
   std::map<AttentionSize, double> forward_times;
   for (std::size_t row = 0; row < table->rows(); ++row) {
     if (table->text(row, table->column("qkv_contiguous")) != "1") continue;
-    const std::int64_t sizes =
-        whole(*table, row, "qk_head_dim") + whole(*table, row, "v_head_dim");
+    const std::int64_t sizes = whole(*table, row, "qk_head_dim") + whole(*table, row, "v_head_dim");
     AttentionSize size{.batch = whole(*table, row, "batch"),
                        .heads = whole(*table, row, "heads"),
                        .sequence = whole(*table, row, "seq"),
@@ -164,10 +175,11 @@ void AttentionTables::read_training(const DeviceProfile& device) {
     const double measured = table->number(row, time) * 1e-6;
     if (table->text(row, phase) == "fwd") {
       forward_times[size] = measured;
-      if (!settled_.empty())
-        training_.add(place_of(size, size.head_size),
-                      std::log(measured / forward(size) /
-                               attention_tile_time(size, generation_, device).value));
+      if (same_chip)
+        (size.sees_all ? trained_all_ : trained_masked_)
+            .add(place_of(size, size.head_size),
+                 std::log(measured / forward(size) /
+                          attention_tile_time(size, generation_, device).value));
       continue;
     }
     const auto found = forward_times.find(size);  // rows of forward come first
@@ -181,11 +193,11 @@ void AttentionTables::read_training(const DeviceProfile& device) {
 }
 
 double AttentionTables::unmasked(const AttentionSize& size) const {
-  constexpr std::int64_t kWidestOfRows = 96, kCompared = 64;
+  constexpr std::int64_t kCompared = 64;
   // [derived] share of the time of a pair at a head of 128 that a mask takes: rows of RTX PRO 6000
   // of 16,384 tokens, 276 and 369 TFLOP/s with and without one at 64, 298 with one at 128.
   constexpr double kMaskAt128 = 0.136, kLeast = 0.5;
-  if (!seeing_all_.at.empty() && size.head_size <= kWidestOfRows)
+  if (!seeing_all_.at.empty() && size.head_size <= kWidestUnmasked)
     return std::exp(seeing_all_.mean_near(place_of(size, size.head_size), kScale));
   const auto masked_at = [&](std::int64_t head_size) {
     return std::exp(masked_.mean_near(place_of(size, head_size), kScale));
@@ -204,10 +216,18 @@ double AttentionTables::forward(const AttentionSize& size) const {
   return std::exp(masked_.mean_near(place_of(size, size.head_size), kScale));
 }
 
+const NearPoints& AttentionTables::trained(const AttentionSize& size) const {
+  static const NearPoints kNone;
+  if (!size.sees_all) return trained_masked_;
+  if (seeing_all_.at.empty()) return trained_masked_;  // they are what forward is made of
+  return size.head_size <= kWidestUnmasked ? kNone : trained_all_;
+}
+
 double AttentionTables::factor(const AttentionSize& size) const {
   const NearPoints::Place place = place_of(size, size.head_size);
   double log = 0;
-  if (!training_.at.empty()) log += training_.mean_near(place, kScale);
+  const NearPoints& points = trained(size);
+  if (!size.cached && !points.at.empty()) log += points.mean_near(place, kScale);
   if (size.backward && !backward_.at.empty()) log += backward_.mean_near(place, kScale);
   return forward(size) * std::exp(log);
 }

@@ -11,7 +11,10 @@
 //             keys), from rows with a causal mask or without, as it is asked for [derived]
 //   no mask   A mask costs the same for each pair, whatever the size of a head. Where rows without
 //             one end (heads of 96), the pair saves what it saves at a head of 64; where a device
-//             has none, what it saves on RTX PRO 6000, which runs FlashAttention-2 as well [derived]
+//             has none, what it saves on RTX PRO 6000, which runs FlashAttention-2 as well
+//             [derived]
+//   training  forward x the same mean of log(measured in training / forward) of forward rows of
+//             training on the same chip: what serves reads keys from pages, training does not
 //   backward  forward x ratio of the tiles of both, 2.5 times the flop [Dao22 sec 3], x the ratio
 //             that the rows of training have over that (attention_train_*.csv, see trained_as)
 // Left out: windows and anything else that is added to scores.
@@ -49,8 +52,8 @@ struct AttentionSize {
   friend auto operator<=>(const AttentionSize&, const AttentionSize&) = default;
 };
 
-// 2: FlashAttention-2 [Dao23]; 3: FlashAttention-3 on Hopper [Shah24]; 4: newer ones on Blackwell of
-// data centres. `tables`: name of the device's tables.
+// 2: FlashAttention-2 [Dao23]; 3: FlashAttention-3 on Hopper [Shah24]; 4: newer ones on Blackwell
+// of data centres. `tables`: name of the device's tables.
 int attention_generation(std::string_view tables);
 
 // By tiles alone, of the kernels of a generation.
@@ -71,15 +74,17 @@ class AttentionTables {
   double factor(const AttentionSize& size) const;
   double forward(const AttentionSize& size) const;
   double unmasked(const AttentionSize& size) const;
+  // Rows of training with a mask as the size has it, or those that stand in for them.
+  const NearPoints& trained(const AttentionSize& size) const;
   void read_forward(const DeviceProfile& device);
   void read_training(const DeviceProfile& device);
 
   std::string name_, settled_;
   int left_out_, generation_;
-  NearPoints masked_, seeing_all_;  // of log(measured / tiles)
-  NearPoints backward_;             // of log(backward / forward) over the same of tiles
-  NearPoints training_;             // of log(measured in training / forward)
-  std::map<AttentionSize, double> known_;  // factors
+  NearPoints masked_, seeing_all_;           // of log(measured / tiles)
+  NearPoints backward_;                      // of log(backward / forward) over the same of tiles
+  NearPoints trained_masked_, trained_all_;  // of log(measured in training / forward)
+  std::map<AttentionSize, double> known_;    // factors
 };
 
 }  // namespace zplan

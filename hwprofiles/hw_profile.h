@@ -55,7 +55,7 @@ struct DeviceProfile {
   // Time of products at settled clocks over what the tables say: over that of short bursts where
   // there are no rows of training.
   double sustained = 1;
-  std::string kernel_tables;        // measured ones, "a100_sxm" (hwprofiles/kernels); empty: none
+  std::string kernel_tables;  // measured ones, "a100_sxm" (hwprofiles/kernels); empty: none
   std::shared_ptr<const KernelTables> tables;            // of that name
   std::shared_ptr<const CollectiveProfile> collectives;  // none: ideal rings
   std::string kernel_set;  // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"

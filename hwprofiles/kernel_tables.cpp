@@ -91,8 +91,8 @@ double waves_time(const ProductSize& size, const Tile& tile, double sms, double 
     const double work = 2.0 * static_cast<double>(tile.m * tile.n) * steps;
     const double sums =
         split == 1 ? 0 : results * kSum * static_cast<double>(split + 1) / memory_rate;
-    const double waves = kIdleShare * std::ceil(parts / sms) +
-                         (1 - kIdleShare) * std::max(1.0, parts / sms);
+    const double waves =
+        kIdleShare * std::ceil(parts / sms) + (1 - kIdleShare) * std::max(1.0, parts / sms);
     best = std::min(best, waves * sms * work / (rate * tile.rate) + sums);
     if (parts >= sms) break;
   }
@@ -125,8 +125,7 @@ Seconds row_tiles(const ProductSize& size, std::string_view format, const Device
   constexpr Seconds kKernels{10e-6};  // [derived] the shortest rows
   constexpr double kMoved = 5;        // bytes per element of x
   const double bytes = kMoved * static_cast<double>(size.m * size.k);
-  return tiles + kKernels +
-         Seconds{bytes / (device.memory_bandwidth.value * kProductMemoryRate)};
+  return tiles + kKernels + Seconds{bytes / (device.memory_bandwidth.value * kProductMemoryRate)};
 }
 
 }  // namespace
@@ -135,8 +134,9 @@ void KernelTables::read_products(std::string_view format, const DeviceProfile& d
                                  NearPoints& out) const {
   const bool sixteen_bit = format == "bf16" || format == "fp16";
   // Volta has no bf16; elsewhere both take the same time.
-  const std::string_view wanted =
-      format == "fp8" ? "fp8_tensor" : device.supports("bf16") ? "bf16" : "fp16";
+  const std::string_view wanted = format == "fp8"           ? "fp8_tensor"
+                                  : device.supports("bf16") ? "bf16"
+                                                            : "fp16";
   const auto table = find_table("gemm_" + name_);
   if (!table || !(sixteen_bit || format == "fp8")) return;
   const std::size_t dtype = table->column("dtype"), time = table->column("time_us");
@@ -169,8 +169,8 @@ Seconds KernelTables::burst(const ProductSize& size, std::string_view format,
 Seconds KernelTables::product(const ProductSize& size, std::string_view format,
                               const DeviceProfile& device) const {
   const std::lock_guard lock(mutex_);
-  const double flop = 2.0 * static_cast<double>(size.batch) *
-                      static_cast<double>(size.m * size.n) * static_cast<double>(size.k);
+  const double flop = 2.0 * static_cast<double>(size.batch) * static_cast<double>(size.m * size.n) *
+                      static_cast<double>(size.k);
   return std::max(burst(size, format, device), Seconds{flop / device.peak(format).value});
 }
 

@@ -4,7 +4,8 @@
 // Matrix product y[m,n] = x[m,k] w[k,n], `batch` times:
 //   tiles     the fastest of six tile sizes a x b and of up to 8 splits of k: tiles / SMs x SMs x
 //             2 a b k / (efficiency x peak), of the SMs that a last wave leaves idle half stay so;
-//             then (products^4 + bytes^4)^(1/4) with the bytes at 0.8 of the memory's rate [derived]
+//             then (products^4 + bytes^4)^(1/4) with the bytes at 0.8 of the memory's rate
+//             [derived]
 //   table     tiles x exp(weighted mean of log(measured / tiles) of the 8 nearest rows by
 //             log2 of m, n and k, weights 1 / (distance^2 + 0.05)); never above the peak [derived]
 //   settled   table x exp(the same mean of log(measured in training / table) of rows of the phase),
@@ -44,8 +45,9 @@ Seconds tile_time(const ProductSize& size, std::string_view format, const Device
 // The tables of one device; safe to share between threads.
 class KernelTables {
  public:
-  // `name`: "a100_sxm", the end of the names of its files. `settled`: that of its files of training.
-  // Tables that are not there are empty. Rows of the shapes of `left_out`, a fold, are not read.
+  // `name`: "a100_sxm", the end of the names of its files. `settled`: that of its files of
+  // training. Tables that are not there are empty. Rows of the shapes of `left_out`, a fold, are
+  // not read.
   explicit KernelTables(std::string name, std::string settled = "", int left_out = kNoFold);
   ~KernelTables();
 

@@ -31,8 +31,7 @@ void settle_tables(const DeviceProfile& device) {
   for (const auto& [format, peak] : device.peaks) device.tables->product({1, 1, 1}, format, device);
   device.tables->settled({1, 1, 1}, ProductPhase::kForward, device);
   if (device.supports("bf16"))
-    device.tables->attention(
-        {.batch = 1, .heads = 1, .sequence = 1, .head_size = 1}, device);
+    device.tables->attention({.batch = 1, .heads = 1, .sequence = 1, .head_size = 1}, device);
 }
 
 void mark_changed(DeviceProfile& device) {

@@ -394,10 +394,8 @@ std::string note_on(const Cluster& cluster, std::string_view name) {
     return fmt::format("measured products and attention ({}) are taken to follow the peak",
                        device.kernel_tables);
   if (name == "gpu.bandwidth" && device.tables)
-    return fmt::format(
-        "measured products ({}) follow where memory limits them, measured attention "
-        "does not",
-        device.kernel_tables);
+    return fmt::format("measured products and attention ({}) follow where memory limits them",
+                       device.kernel_tables);
   if ((name == "peer" || (is_one_of(name, {"pcie", "pcie.gpu"}) && !has_peer_link(cluster))) &&
       has_curves)
     return over_nodes

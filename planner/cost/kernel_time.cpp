@@ -82,8 +82,7 @@ RestingTime attention_time(const Demand& demand, std::string_view format,
   const AttentionWork& work = demand.attention;
   const auto measured = measured_attention(work, format, device);
   RestingTime time{{}, {{constant_of(HardwareTime::kAttention), 1}}};
-  time.time =
-      measured.value_or(demand.flops / (device.peak(format) * device.attention_efficiency));
+  time.time = measured.value_or(demand.flops / (device.peak(format) * device.attention_efficiency));
   double StackRates::*const own =
       work.backward ? &StackRates::attention_backward : &StackRates::attention_forward;
   time = time.times(stack.*own, constant_of(own));

@@ -2,7 +2,8 @@
 // stack whose kernel it is (hwprofiles/stack.h).
 //
 //   product    by the device's table or tiles (hwprofiles/kernel_tables.h) x what training takes
-//              over a burst by its phase, where that was measured, x sustained, not below stream; in fp8 the casts of its operands on top, for a stack that has them apart
+//              over a burst by its phase, where that was measured, x sustained, not below stream;
+//              in fp8 the casts of its operands on top, for a stack that has them apart
 //              (fp8_casts); where the profile has no SMs: max(flop / (peak x gemm_efficiency),
 //              stream)
 //   attention  fused: by the device's table, with a mask or without, forward or backward

@@ -87,7 +87,8 @@ struct Row {
 
 class Comparison {
  public:
-  explicit Comparison(const Device& device) : device_(device), whole_(device.tables, device.settled) {
+  explicit Comparison(const Device& device)
+      : device_(device), whole_(device.tables, device.settled) {
     for (int fold = 0; fold < kFolds; ++fold)
       cut_.push_back(std::make_unique<KernelTables>(device.tables, device.settled, fold));
   }
@@ -204,9 +205,9 @@ TEST(KernelTimes, AreNearTheMeasuredOnes) {
       fmt::print(
           "{:24} {:34} {:4} rows: median {:+5.1f} %, |median| {:4.1f} %, p90 {:5.1f} %; left out "
           "{:+5.1f} %, {:4.1f} %, {:5.1f} %\n",
-          name, head, pair.known.logs.size(), 100 * pair.known.median(),
-          100 * pair.known.typical(), 100 * pair.known.p90(), 100 * pair.left_out.median(),
-          100 * pair.left_out.typical(), 100 * pair.left_out.p90());
+          name, head, pair.known.logs.size(), 100 * pair.known.median(), 100 * pair.known.typical(),
+          100 * pair.known.p90(), 100 * pair.left_out.median(), 100 * pair.left_out.typical(),
+          100 * pair.left_out.p90());
       EXPECT_LT(std::abs(pair.known.median()), kMedianGoal) << name << " " << head;
       EXPECT_LT(pair.known.p90(), kGoal) << name << " " << head;
     }

@@ -39,11 +39,11 @@ struct Product {
 struct AttentionWork {
   std::int64_t batch = 0, heads = 0, sequence = 0, head_size = 0;
   bool backward = false;
-  std::int64_t pairs = 0;    // of a query and a key that it sees, of one head of one sequence
-  std::int64_t widest = 0;   // the larger size of a head, of keys or of values
-  std::int64_t groups = 0;   // heads of keys and values; 0: as many as of queries
-  std::int64_t keys = 0;     // of a sequence; 0: as many as queries
-  bool sees_all = false;     // each query sees every key; otherwise only those up to its own place
+  std::int64_t pairs = 0;   // of a query and a key that it sees, of one head of one sequence
+  std::int64_t widest = 0;  // the larger size of a head, of keys or of values
+  std::int64_t groups = 0;  // heads of keys and values; 0: as many as of queries
+  std::int64_t keys = 0;    // of a sequence; 0: as many as queries
+  bool sees_all = false;    // each query sees every key; otherwise only those up to its own place
 };
 
 struct Demand {

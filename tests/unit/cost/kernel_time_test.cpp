@@ -121,17 +121,15 @@ constexpr AttentionWork kCausal{.batch = 8,
                                 .pairs = 2048 * 2049 / 2,
                                 .widest = 128};
 
-// Of s (s + 1) / 2 pairs of a query and a key each head multiplies twice, 2 flop per element.
-TEST(KernelTime, MeasuredAttentionTakesItsTwoProductsAtTheMeasuredShareOfThePeak) {
+TEST(KernelTime, MeasuredAttentionTakesTheTimeOfItsTableInEitherFormatOfTwoBytes) {
   const DeviceProfile a100 = load_cluster("dgx-a100").node.device;
-  constexpr double kPairs = 2048.0 * 2049 / 2, kFlop = 2 * 2 * 8.0 * 16 * 128 * kPairs;
-  const double share = a100.tables->attention_rate({8, 16, 2048, 128}, a100);
-  ASSERT_GT(share, 0);
   const Demand demand{.kind = WorkKind::kAttention, .attention = kCausal};
+  const auto measured =
+      a100.tables->attention({.batch = 8, .heads = 16, .sequence = 2048, .head_size = 128}, a100);
+  ASSERT_TRUE(measured);
   for (const std::string_view format : {"bf16", "fp16"}) {
     const Seconds time = kernel_time(KernelId::kAttentionForward, demand, format, a100, {}).time;
-    EXPECT_DOUBLE_EQ((time - a100.gemm_overhead).value, kFlop / (a100.peak(format).value * share))
-        << format;
+    EXPECT_DOUBLE_EQ((time - a100.gemm_overhead).value, measured->value) << format;
   }
 }
 
@@ -150,15 +148,20 @@ TEST(KernelTime, OlderAttentionIsThatOfDevicesThatHaveANewerOne) {
   EXPECT_NEAR(ratio("dgx-a100"), 1, 1e-9);
 }
 
-TEST(KernelTime, BackwardOfMeasuredAttentionTakesTwoPointNineTimesForward) {
-  const DeviceProfile a100 = load_cluster("dgx-a100").node.device;
-  const auto time = [&](bool backward) {
-    const Demand demand{.kind = WorkKind::kAttention,
-                        .attention = {8, 16, 2048, 128, backward, 2048 * 2049 / 2}};
-    return kernel_time(KernelId::kAttentionForward, demand, "bf16", a100, {}).time -
-           a100.gemm_overhead;
+TEST(KernelTime, BackwardOfMeasuredAttentionTakesTheTimeOfItsOwnRows) {
+  const auto ratio = [](const char* cluster) {
+    const DeviceProfile device = load_cluster(cluster).node.device;
+    const auto time = [&](bool backward) {
+      AttentionWork work = kCausal;
+      work.backward = backward;
+      const Demand demand{.kind = WorkKind::kAttention, .attention = work};
+      return kernel_time(KernelId::kAttentionForward, demand, "bf16", device, {}).time.value;
+    };
+    return time(true) / time(false);
   };
-  EXPECT_NEAR(time(true).value / time(false).value, 2.9, 1e-9);
+  EXPECT_GT(ratio("dgx-a100"), 2.2);
+  EXPECT_LT(ratio("dgx-a100"), 3.2);
+  EXPECT_GT(std::abs(ratio("dgx-b200") - ratio("dgx-a100")), 0.01);
 }
 
 // Fused attention of 8 sequences of 2,048 tokens, 16 heads of 128, as the kernel table demands it.
@@ -177,8 +180,10 @@ double fused_time(std::int64_t window, bool both_ways) {
       .value;
 }
 
-TEST(KernelTime, MeasuredAttentionBothWaysTakesTheWholeSquare) {
-  EXPECT_NEAR(fused_time(0, true) / fused_time(0, false), 2 * 2048.0 / 2049, 1e-9);
+// Twice the pairs of a causal mask, but no tiles of which half is hidden.
+TEST(KernelTime, MeasuredAttentionBothWaysTakesLessThanTwiceAsLong) {
+  EXPECT_LT(fused_time(0, true) / fused_time(0, false), 2 * 2048.0 / (2048 + 100));
+  EXPECT_GT(fused_time(0, true) / fused_time(0, false), 1.3);
 }
 
 TEST(KernelTime, MeasuredAttentionOfAWindowTakesWhatItSees) {
