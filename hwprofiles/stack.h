@@ -65,8 +65,8 @@ struct StackRates {
   double backward_exposed = 1;  // on top, of sums of input gradients: beside weight gradients
   double overlap_slowdown = 0;  // compute runs 1 + this times as long beside a collective
   double network = 1;           // share of the network's effective rate that collectives reach
-  double gather_network = 1;    // on top of it, of updated parameters (ZeRO 1 and 2)
-  double sliced_boundary = 0;   // 1: tensor parallel ranks send a slice each to the next stage
+  double gather_network = 1;   // of that of a node, one group's with updated parameters (ZeRO 1, 2)
+  double sliced_boundary = 0;  // 1: tensor parallel ranks send a slice each to the next stage
   // Slow tiers.
   double cpu_update = 1;      // time of the update on the host
   double cpu_accumulate = 1;  // time of adding up gradients on the host
@@ -117,14 +117,14 @@ struct StackProfile {
   std::vector<std::string> weak_software;
   // Of the newest devices that there were in its time, 10 x major + minor; 0: those of today.
   int newest_capability = 0;
-  bool fused = true;                                         // fused attention and neighbours
-  std::string recipe;                                        // of the states; empty: standard
+  bool fused = true;   // fused attention and neighbours
+  std::string recipe;  // of the states; empty: standard
   // What "selective" recomputation is in this software; empty: the core of attention, which is none
   // where attention is fused [Korthikanti22 sec 5].
   std::vector<RecomputedShare> selective;
   std::vector<std::pair<std::string, std::string>> choices;  // pointer of a Plan, value as text
   std::vector<StackValue> values;                            // in file order
-  StackRates rates;  // those of all devices
+  StackRates rates;                                          // those of all devices
   StackMemory memory;
 
   // What the file says of a rate on devices of a capability; null: nothing.
