@@ -166,8 +166,16 @@ RestingTime launch_time(const Node& node, int ranks, Seconds plain, bool as_grap
   return meets ? both(time, of_stack(&StackRates::host_collective, ranks / kRanks)) : time;
 }
 
-// [MegatronCore pipeline_parallel/p2p_communication.py] The host waits for the device after what it
-// has exchanged with the next stages, so that it launches nothing ahead of a receive.
+// Whether stages have several chunks of layers: only then does the first one receive activations.
+bool has_chunks(const Program& first) {
+  return std::ranges::any_of(first.nodes, [](const Node& node) {
+    return node.kind == OpKind::kReceive && node.role.phase == Phase::kForward;
+  });
+}
+
+// [MegatronCore pipeline_parallel/p2p_communication.py] Without chunks, the host waits for the
+// device after what it has exchanged with the next stages, so that it launches nothing ahead of a
+// receive.
 bool follows_receive(const Program& program, const Node& node) {
   return std::ranges::any_of(program.after(node), [&](const Edge& edge) {
     return !edge.reuse && program.nodes[edge.node].kind == OpKind::kReceive;
@@ -194,7 +202,8 @@ CostModel::CostModel(const Job& job, const Cluster& cluster, SharedWires* shared
 // for the host of the next stage, and in a ring of stages that one in the end for this one.
 void CostModel::add_software(int stage) {
   const bool as_graph = job_.launch == LaunchMode::kGraph;
-  const bool waits = cluster_.stack.modules == Modules::kMegatron && !as_graph;
+  const bool waits =
+      cluster_.stack.modules == Modules::kMegatron && !as_graph && !has_chunks(program(0));
   bool first = true, received = false;
   for (std::size_t i = 0; i < program(stage).nodes.size(); ++i) {
     const Node& node = program(stage).nodes[i];

@@ -114,7 +114,8 @@ constexpr Row kEager[] = {
 using Table = std::array<ModuleKernels, static_cast<std::size_t>(kKernelCount)>;
 
 constexpr Table table_of(std::span<const Row> rows) {
-  Table table{};
+  Table table;
+  table.fill({.calls = 1, .launches = 1, .traffic = 1});
   for (const Row& row : rows) table[static_cast<std::size_t>(row.kernel)] = row.has;
   return table;
 }
