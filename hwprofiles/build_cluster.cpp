@@ -58,6 +58,7 @@ void apply_system(HwProfile& node, const SystemFacts& system) {
   const int switches = wires.sockets * wires.switches_per_socket;
   wires.gpus_per_switch = std::max(1, system.devices_per_node / switches);
   wires.nics_per_switch = system.nics == 0 ? 0 : std::max(1, system.nics / switches);
+  node.latency.transport = system.transport;
   node.sources.insert(node.sources.end(), system.sources.begin(), system.sources.end());
 }
 
@@ -123,17 +124,33 @@ HwProfile node_of(const std::vector<HwProfile>& profiles, const DeviceFacts& dev
 
 struct Size {
   int per_node = 1, nodes = 1;
+  int domain = 0;  // devices that share the peer link, beyond the node; 0: those of the node
 };
 
-Size size_of(const HardwareRequest& request, const DeviceFacts& device, const SystemFacts* system) {
+// The rack that the device is built for, where every system of the catalogue that has it is one.
+const SystemFacts* usual_rack(const HardwareCatalogue& catalogue, const DeviceFacts& device) {
+  const SystemFacts* rack = nullptr;
+  for (const SystemFacts& system : catalogue.systems) {
+    if (system.device != device.id) continue;
+    if (!system.is_rack()) return nullptr;
+    rack = &system;
+  }
+  return rack;
+}
+
+// A job takes any part of a rack, whole trays of it. One that needs several racks takes as much of
+// each, from the fewest that share it evenly [assumed].
+Size size_of(const HardwareRequest& request, const DeviceFacts& device, const SystemFacts* rack) {
   const Size as_used{.per_node = request.gpus_per_node, .nodes = request.nodes};
-  const bool beyond_node =
-      system != nullptr && device.peer_link && system->scale_up_domain > system->devices_per_node;
-  if (!beyond_node) return as_used;
+  if (rack == nullptr || !rack->is_rack() || !device.peer_link) return as_used;
+  const bool known = request.system == rack->id;
   const int all = as_used.per_node * as_used.nodes;
-  const int domain = std::min(system->scale_up_domain, all);
-  if (all % domain != 0) return as_used;
-  return {.per_node = domain, .nodes = all / domain};
+  const int tray = known ? std::min(rack->devices_per_node, all) : as_used.per_node;
+  if (all % tray != 0 || tray > rack->scale_up_domain) return as_used;
+  const int trays = all / tray, most = rack->scale_up_domain / tray;
+  int racks = (trays + most - 1) / most;
+  while (trays % racks != 0) ++racks;
+  return {.per_node = tray, .nodes = trays, .domain = all / racks};
 }
 
 }  // namespace
@@ -153,12 +170,19 @@ BuiltCluster build_cluster(const HardwareCatalogue& catalogue,
   BuiltCluster built;
   HwProfile node = node_of(profiles, device, system);
   if (system != nullptr) node.device.sustained *= system->settled;
-  const Size size = size_of(request, device, system);
+  const SystemFacts* rack = system != nullptr ? system : usual_rack(catalogue, device);
+  const Size size = size_of(request, device, rack);
+  if (system == nullptr && size.domain > 0)
+    built.assumed.push_back(
+        fmt::format("peer links among {} {}, as in a {}", size.domain, device.name, rack->name));
   if (system == nullptr)
     built.assumed.push_back(fmt::format("server of {} {} with the host of {}", size.per_node,
                                         device.name, device.relative));
   if (size.per_node != node.topology.gpus()) node.name += fmt::format("-{}", size.per_node);
   resize_node(node, size.per_node);
+  if (device.peers != PeerKind::kSwitch)
+    node.topology.peer_shape =
+        peer_shape_of(device.peers, system != nullptr ? system->devices_per_node : size.per_node);
   if (size.nodes > 1)
     set_network(node.topology, find_profile(profiles, "dgx-a100").topology.nic,
                 network_rate(request, device, system, built.assumed));
@@ -167,6 +191,7 @@ BuiltCluster build_cluster(const HardwareCatalogue& catalogue,
   built.cluster.name = size.nodes == 1 ? node.name : fmt::format("{}x{}", node.name, size.nodes);
   built.cluster.node = std::move(node);
   built.cluster.nodes = size.nodes;
+  if (size.domain > size.per_node) built.cluster.fast_link_domain = size.domain;
   return built;
 }
 

@@ -7,7 +7,10 @@
 //   size       fewer devices than the system has use the first ones: whole PCIe switches of one
 //              socket, then both. The host stays whole: memory, drives, cores, and its memory rate.
 //              Without a system the node has as many devices as are used [assumed]
-//   scale-up   a peer link that reaches beyond the node (racks) makes one node of the domain
+//   scale-up   where the peer link reaches beyond the node (racks), the nodes of the job form
+//   domains
+//              of at most a rack, as large as each other; without a system this holds of a device
+//              that is in racks only
 //   network    as stated for the run, else the system's, else the usual one of the device, per
 //              device and direction; ports are shared where a node has fewer than devices
 #pragma once

@@ -81,12 +81,20 @@ struct CollectiveProfile {
 // The constants of a family as fitted; nothing where there is none.
 std::vector<CollectiveConstants> collective_families();
 
-// `tables`: the end of the names of the device's measured files, empty where it has none; `peer`
-// and `pcie`: links on paper, per direction; peer 0: none. A device without a family of its own
-// takes the constants of the one whose link is nearest in rate, the rates in proportion to the
-// link.
+// Where devices meet.
+struct CollectiveLinks {
+  BytesPerSecond peer{};  // on paper, per direction; 0: none
+  BytesPerSecond pcie{};  // the same
+  // No device reads or writes another one's memory: what it sends is written to the host's memory
+  // and read from there.
+  bool staged = false;
+};
+
+// `tables`: the end of the names of the chip's measured files, empty where it has none. They count
+// where the chip's links are those that were measured: a chip of PCIe cards and of boards with peer
+// links has one name. A device without a family of its own takes the constants of the one whose
+// link is nearest in rate, the rates in proportion to the link.
 std::shared_ptr<const CollectiveProfile> collective_profile(std::string_view tables,
-                                                            BytesPerSecond peer,
-                                                            BytesPerSecond pcie);
+                                                            const CollectiveLinks& links);
 
 }  // namespace zplan

@@ -33,14 +33,20 @@ DeviceFacts read_device(const JsonNode& node) {
   device.peaks = read_peaks(in.object().member("peak"), in.sources());
   device.memory_bandwidth = in.bytes_per_second("memory_bandwidth");
   if (in.has("peer_link")) device.peer_link = in.bytes_per_second("peer_link");
+  if (const auto shape = in.object().optional_member("peer_shape"))
+    device.peers =
+        shape->one_of({"cube_mesh", "mesh"}) == "mesh" ? PeerKind::kMesh : PeerKind::kCubeMesh;
+  if (in.has("peer_access")) device.peer_access = in.integer("peer_access", 0, 1) == 1;
   device.host_link = in.bytes_per_second("host_link");
   if (in.has("gemm_efficiency")) device.gemm_efficiency = in.fraction("gemm_efficiency");
   if (in.has("sustained")) device.sustained = in.factor("sustained");
   device.sm_count = in.integer("sm_count", 1, kMaxSms);
   device.scale_out = in.bytes_per_second("scale_out");
   in.finish();
-  device.collectives = collective_profile(
-      device.kernel_tables, device.peer_link.value_or(BytesPerSecond{}), device.host_link);
+  device.collectives =
+      collective_profile(device.kernel_tables, {.peer = device.peer_link.value_or(BytesPerSecond{}),
+                                                .pcie = device.host_link,
+                                                .staged = !device.peer_access});
   return device;
 }
 
@@ -57,6 +63,7 @@ SystemFacts read_system(const JsonNode& node) {
   if (in.has("nics")) {
     system.nics = in.integer("nics", 1, kMaxParts);
     system.nic = in.bytes_per_second("nic");
+    if (in.has("transport")) system.transport = in.seconds("transport");
   }
   if (in.has("host_memory")) system.host_memory = in.bytes("host_memory");
   if (in.has("cpu_cores")) system.cpu_cores = in.integer("cpu_cores", 1, kMaxParts);

@@ -26,6 +26,8 @@ struct DeviceFacts {
   std::map<std::string, FlopsPerSecond, std::less<>> peaks;
   BytesPerSecond memory_bandwidth{};
   std::optional<BytesPerSecond> peer_link;  // to the devices of its domain, per direction
+  PeerKind peers = PeerKind::kSwitch;       // how the peer links of a whole node run
+  bool peer_access = true;                  // devices reach each other's memory
   BytesPerSecond host_link{};               // to its processor, per direction
   std::optional<double> gemm_efficiency;    // of the best matrix product measured
   std::optional<double> sustained;          // as in DeviceProfile
@@ -46,6 +48,7 @@ struct SystemFacts {
   int scale_up_domain = 0;  // devices that share the peer link, beyond the node in racks
   int nics = 0;             // of a node; 0: no network
   BytesPerSecond nic{};     // of each, per direction
+  Seconds transport{};      // as LatencyProfile::transport
   std::optional<Bytes> host_memory;
   std::optional<int> cpu_cores;
   std::optional<int> drives;
@@ -54,6 +57,7 @@ struct SystemFacts {
   double settled = 1;
   std::vector<ValueSource> sources;
 
+  bool is_rack() const { return scale_up_domain > devices_per_node; }
   BytesPerSecond scale_out() const { return nic * (static_cast<double>(nics) / devices_per_node); }
 };
 

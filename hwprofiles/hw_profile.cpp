@@ -53,6 +53,8 @@ DeviceProfile read_device(SourcedObject in) {
     device.tables = std::make_shared<KernelTables>(device.kernel_tables,
                                                    settled ? settled->non_empty_string() : "");
   }
+  if (in.object().optional_member("peer_access"))
+    device.peer_access = in.integer("peer_access", 0, 1) == 1;
   const JsonNode reserve_node = in.object().member("reserve");
   SourcedObject reserve(reserve_node, in.sources());
   device.reserve_context = reserve.bytes("context");
@@ -104,6 +106,7 @@ LatencyProfile read_latency(SourcedObject in) {
   latency.collective_inter = in.seconds("collective_inter");
   latency.per_log2_nodes = in.seconds("per_log2_nodes");
   latency.per_node = in.seconds("per_node");
+  if (in.has("transport")) latency.transport = in.seconds("transport");
   in.finish();
   return latency;
 }
@@ -159,8 +162,9 @@ std::shared_ptr<const CollectiveProfile> read_collectives(const HwProfile& profi
   const auto tables = device.optional_member("kernel_tables");
   const TopologySpec& spec = profile.topology;
   return collective_profile(tables ? tables->non_empty_string() : "",
-                            spec.gpu_peer ? spec.gpu_peer->capacity : BytesPerSecond{},
-                            spec.gpu_pcie.capacity);
+                            {.peer = spec.gpu_peer ? spec.gpu_peer->capacity : BytesPerSecond{},
+                             .pcie = spec.gpu_pcie.capacity,
+                             .staged = !profile.device.peer_access});
 }
 
 [[noreturn]] void fail_unknown(std::string_view text) {

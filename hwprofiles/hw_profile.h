@@ -51,6 +51,7 @@ struct DeviceProfile {
   Seconds graph_launch_overhead{};  // host time per op of a graph; not given: launch_overhead
   int launch_queue_depth = 0;       // launches the host may run ahead
   Seconds copy_latency{};           // fixed time of one host <-> device copy
+  bool peer_access = true;          // devices of a node reach each other's memory
   int sm_count = 0;                 // streaming multiprocessors; 0: products are not cut into tiles
   // Time of products at settled clocks over what the tables say: over that of short bursts where
   // there are no rows of training.
@@ -106,6 +107,10 @@ struct LatencyProfile {
   Seconds collective_inter{};
   Seconds per_log2_nodes{};
   Seconds per_node{};
+  // What each message between nodes takes longer than over InfiniBand verbs. A transport that has
+  // some is one without ordered 128-byte lines: of the library's protocols it carries Simple alone
+  // [OFI-NCCL].
+  Seconds transport{};
 };
 
 // Where one number of the profile comes from.

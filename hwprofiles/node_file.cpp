@@ -113,7 +113,11 @@ JsonNode with_data_sheet(const JsonNode& base, const JsonNode& device) {
     text += fmt::format(", \"{}\": {}", key, member_text(device, key));
   for (const std::string_view key : {"gemm_efficiency", "sustained"})
     if (find(device, key)) text += fmt::format(", \"{}\": {}", key, member_text(device, key));
-  text += "}, \"topology\": {\"peer_shape\": null, \"links\": {\"gpu_peer\": ";
+  text += fmt::format(R"(, "peer_access": {})", member_text(device, "peer_access"));
+  // Other shapes are of boards of one size, which the node may not have.
+  const bool meshed = string_of(device, "peer_shape") == "mesh";
+  text += fmt::format(R"(}}, "topology": {{"peer_shape": {}, "links": {{"gpu_peer": )",
+                      meshed ? "\"mesh\"" : "null");
   const bool has_peers = find(device, "peer_link").has_value();
   text +=
       has_peers ? fmt::format("{{\"capacity\": {}}}", member_text(device, "peer_link")) : "null";

@@ -47,6 +47,8 @@ int PeerShape::links() const {
       return 1;
     case PeerKind::kCubeMesh:
       return kCubeLinks;
+    case PeerKind::kMesh:
+      return gpus - 1;
     case PeerKind::kTorus:
       return 2 * (static_cast<int>(rows > 1) + static_cast<int>(columns > 1));
   }
@@ -58,6 +60,7 @@ int PeerShape::between(int a, int b) const {
   if (a == b) return 0;
   switch (kind) {
     case PeerKind::kSwitch:
+    case PeerKind::kMesh:
       return 1;
     case PeerKind::kCubeMesh:
       return kCubeMesh[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)];
@@ -96,12 +99,21 @@ PeerShape read_peer_shape(const JsonNode& node, int gpus) {
     }
     return shape;
   }
-  if (node.one_of({"switch", "cube_mesh"}) == "switch") return {};
-  if (gpus != kCube) {
+  const std::string kind = node.one_of({"switch", "cube_mesh", "mesh"});
+  if (kind == "switch") return {};
+  if (kind == "mesh") return peer_shape_of(PeerKind::kMesh, gpus);
+  if (gpus > kCube) {
     node.fail(fmt::format("expected {} GPUs in a node whose peer links form a cube mesh, got {}",
                           kCube, gpus));
   }
-  return {.kind = PeerKind::kCubeMesh};
+  return peer_shape_of(PeerKind::kCubeMesh, gpus);
+}
+
+PeerShape peer_shape_of(PeerKind kind, int gpus) {
+  if (kind == PeerKind::kCubeMesh && gpus == kCube) return {.kind = PeerKind::kCubeMesh};
+  const bool meshed = kind == PeerKind::kMesh || kind == PeerKind::kCubeMesh;
+  if (!meshed || gpus < 2) return {};
+  return {.kind = PeerKind::kMesh, .gpus = gpus};
 }
 
 }  // namespace zplan

@@ -2,6 +2,7 @@
 //
 //   switch     any GPU reaches any other with all its links
 //   cube_mesh  eight GPUs with six links each, two of them along some edges [DGX17]
+//   mesh       as many links to each other GPU of the node
 //   torus      rows x columns, links to the four neighbours; a dimension of two has both links to
 //              the one neighbour, a dimension of one has none
 //
@@ -10,8 +11,9 @@
 //   share = least over the members of (links to other members / links of a GPU)
 // and nothing where the members do not hang together. [derived] Each ring through all members
 // leaves each of them over one link; the bound is reached by whole cube meshes (three rings in both
-// directions), their halves, whole tori (two rings) and rows and columns of them. Two neighbours
-// get the links between them.
+// directions), their halves, whole tori (two rings) and rows and columns of them, and whole meshes,
+// whose directed links are rings through all GPUs except among four or six with one link each.
+// Two neighbours get the links between them.
 // Left out: groups whose links allow fewer rings than that; transfers that pass through a third
 // GPU: those go through host memory.
 #pragma once
@@ -23,11 +25,12 @@
 
 namespace zplan {
 
-enum class PeerKind : std::uint8_t { kSwitch, kCubeMesh, kTorus };
+enum class PeerKind : std::uint8_t { kSwitch, kCubeMesh, kTorus, kMesh };
 
 struct PeerShape {
   PeerKind kind = PeerKind::kSwitch;
   int rows = 0, columns = 0;  // of a torus
+  int gpus = 0;               // of a mesh
 
   int links() const;                // of one GPU; 1 at a switch
   int between(int a, int b) const;  // links of GPU a that lead to GPU b; 1 at a switch
@@ -36,7 +39,11 @@ struct PeerShape {
 // Of the rate of a GPU's peer links, what a ring of these GPUs of a node gets; 0: no ring.
 double ring_share(const PeerShape& shape, std::span<const int> gpus);
 
-// "switch", "cube_mesh", or [rows, columns] of a torus, for a node of `gpus`.
+// "switch", "cube_mesh", "mesh", or [rows, columns] of a torus, for a node of `gpus`.
 PeerShape read_peer_shape(const JsonNode& node, int gpus);
+
+// How the peer links of `gpus` of a kind run whose whole node has that shape. Boards of fewer than
+// eight GPUs that form cube meshes in eights are meshes [DGX17].
+PeerShape peer_shape_of(PeerKind kind, int gpus);
 
 }  // namespace zplan

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
-constexpr std::array<StackRate, 33> kRates{{
+constexpr std::array<StackRate, 37> kRates{{
     {"overall", &StackRates::overall, false, kLeastFactor, kMostFactor, 1, 0, "time of everything"},
     {"gemm", &StackRates::gemm, false, kLeastFactor, kMostFactor, 1.05, 0.15,
      "time of matrix products"},
@@ -68,6 +68,14 @@ constexpr std::array<StackRate, 33> kRates{{
     {"gather_network", &StackRates::gather_network, false, kLeastFactor, 1, 0.5, 0.8,
      "share of that of all ports of a node with which one group gathers updated parameters of ZeRO 1 "
      "and 2"},
+    {"transport", &StackRates::transport, true, 0, 1, 0, 0,
+     "what messages between nodes take longer than over InfiniBand verbs"},
+    {"bucket", &StackRates::bucket, false, 0, 1e12, 0, 0,
+     "bytes of gradients that are summed at once; 0: those of a unit"},
+    {"summed_whole", &StackRates::summed_whole, false, 0, 1, 0, 0,
+     "1: with ZeRO 1 all gradients in one all-reduce, all updated parameters in one gather"},
+    {"list_copy", &StackRates::list_copy, true, 0, 1, 0, 0,
+     "host time per parameter and rank of a gather of updated parameters"},
     {"sliced_boundary", &StackRates::sliced_boundary, false, 0, 1, 0, 0,
      "1: tensor parallel ranks send a slice each of what goes to the next stage"},
     {"cpu_update", &StackRates::cpu_update, false, kLeastFactor, kMostFactor, 1, 0.4,
@@ -173,10 +181,14 @@ StackProfile read_stack(const JsonNode& root) {
   if (const auto recipe = in.optional_member("recipe")) stack.recipe = recipe->non_empty_string();
   if (const auto selective = in.optional_member("selective"))
     stack.selective = read_selective(*selective);
-  if (const auto choices = in.optional_member("plan")) {
+  const auto read_choices = [&](std::string_view key, auto& out) {
+    const auto choices = in.optional_member(key);
+    if (!choices) return;
     for (const auto& [pointer, node] : choices->members())
-      stack.choices.emplace_back(pointer, value_text(node));
-  }
+      out.emplace_back(pointer, value_text(node));
+  };
+  read_choices("plan", stack.choices);
+  read_choices("plan_sharded", stack.sharded);
   const JsonNode rate_node = in.member("rates");
   const std::vector<int> capabilities = capabilities_of(rate_node);
   JsonObject rates = rate_node.object();

@@ -13,6 +13,11 @@ constexpr double kTreeShare = 0.92;         // [NCCL] of a ring's rate
 constexpr double kLineShare = 120.0 / 128;  // [NCCL] data in a line of LL128
 constexpr int kLeastNvls = 5;  // [derived] GPUs of a node: the tables show rings up to 4
 constexpr double kMicro = 1e-6;
+// [NCCL] Parts of a ring that are under way at once on the network: of NCCL_STEPS = 8 slots a part
+// takes ALLGATHER_CHUNKSTEPS = 4 with Simple and one with LL128. A slot is free again after the
+// time of a message (hwLat of rings over networks).
+constexpr double kSimpleParts = 2, kLowParts = 8;
+constexpr Seconds kSimpleMessage{14e-6}, kLowMessage{4e-6};
 
 // The parts of a call that all algorithms use.
 struct Shape {
@@ -43,6 +48,7 @@ class Choice {
 
   CollectiveTime best() {
     for (const Protocol protocol : {Protocol::kLow, Protocol::kSimple}) {
+      if (protocol == Protocol::kLow && only_simple()) continue;
       if (call_.kind == CollectiveKind::kAllToAll) {
         pairs(protocol);
         continue;
@@ -52,7 +58,7 @@ class Choice {
         continue;
       }
       ring(protocol);
-      if (shape_.nodes > 1) tree(protocol);
+      if (shape_.nodes > 1 && has_tree()) tree(protocol);
     }
     if (shape_.reduces_all && c_.nvls.value > 0 && shape_.k >= kLeastNvls) nvls();
     return best_;
@@ -65,9 +71,11 @@ class Choice {
     const double own = shape_.reduces_all ? c_.own_all_reduce : c_.own;
     const double moved = shape_.rooted ? 1.0 : (steps + own) / shape_.n;
     Seconds start = start_of(protocol, steps - crossings);
-    if (shape_.nodes > 1) start += latency_.collective_inter + latency_.per_node * crossings;
+    if (shape_.nodes > 1)
+      start += latency_.collective_inter + (latency_.per_node + latency_.transport) * crossings;
     const double sent = shape_.rooted ? 1.0 : steps / shape_.n;
-    offer(protocol, start, {local(moved), border(sent)}, {sent, sent},
+    const double parts = shape_.rooted ? 0 : steps;  // in pieces, of which many are under way
+    offer(protocol, start, {local(moved), in_slots(protocol, border(sent), parts)}, {sent, sent},
           {"ring LL128", "ring Simple", "ring LL128 over nodes", "ring Simple over nodes"});
   }
 
@@ -86,7 +94,8 @@ class Choice {
     const double near = static_cast<double>(shape_.k - 1) / shape_.n;
     const double out = static_cast<double>(shape_.n - shape_.k) / shape_.n * shape_.k;
     Seconds start = start_of(protocol, 1);
-    if (shape_.nodes > 1) start += latency_.collective_inter + latency_.per_node * others();
+    if (shape_.nodes > 1)
+      start += latency_.collective_inter + latency_.transport + latency_.per_node * others();
     offer(protocol, start, {local(near + c_.own / shape_.n), border(out)}, {near, out},
           {"pairs LL128", "pairs Simple", "pairs LL128 over nodes", "pairs Simple over nodes"});
   }
@@ -95,7 +104,7 @@ class Choice {
   void neighbours(Protocol protocol) {
     const bool far = shape_.nodes > 1;
     Seconds start = start_of(protocol, 1);
-    if (far) start += latency_.collective_inter;
+    if (far) start += latency_.collective_inter + latency_.transport;
     const double near = shape_.k > 1 ? 1 : 0;
     offer(protocol, start, {local(near), border(1)}, {near, far ? 1.0 : 0.0},
           {"shift LL128", "shift Simple", "shift LL128 over nodes", "shift Simple over nodes"});
@@ -116,7 +125,18 @@ class Choice {
     return protocol == Protocol::kLow ? c_.low_base + c_.low_hop * hops : c_.base + c_.hop * hops;
   }
   Seconds tree_start() const {
-    return latency_.collective_inter + latency_.per_log2_nodes * (shape_.passes * shape_.levels());
+    return latency_.collective_inter +
+           (latency_.per_log2_nodes + latency_.transport) * (shape_.passes * shape_.levels());
+  }
+  bool only_simple() const { return shape_.nodes > 1 && latency_.transport.value > 0; }
+  // [NCCL] All-gathers and reduce-scatters have none (PAT) where a node holds several ranks.
+  bool has_tree() const { return shape_.reduces_all || shape_.rooted || shape_.k == 1; }
+  // Of a ring over the border: the rate of the network, or the time until slots are free again.
+  Seconds in_slots(Protocol protocol, Seconds moving, double parts) const {
+    if (shape_.nodes == 1) return moving;
+    const bool low = protocol == Protocol::kLow;
+    const Seconds message = (low ? kLowMessage : kSimpleMessage) + latency_.transport;
+    return std::max(moving, (moving + message * parts) / (low ? kLowParts : kSimpleParts));
   }
   double others() const { return shape_.nodes - 1; }
   // Between the measured groups straight over log2 of their size.

@@ -6,11 +6,15 @@
 //             steps p (n - 1) in all. Moves S (steps + own) / n at the rate of the family: each of
 //             the n parts is sent once per pass, the own part is only copied and costs `own` of
 //             another [derived]. Broadcast and reduce move S in pieces along one chain.
+//             Over nodes a part waits for its slot on the network: of what has to cross the border
+//             in steps as many parts are under way as the protocol has slots for, so that it takes
+//             at least (moving + steps x message) / parts under way [derived]
 //   tree      over nodes, a chain in each: base + hop x p (k - 1) + inter
 //             + per_log2 x p log2(nodes). Moves 2 S in a node and at 0.92 of a ring's rate [NCCL].
 //             The same without a second pass stands for NCCL's PAT of all-gather and
 //             reduce-scatter, which it has for one GPU in each node, and for the pieces of a
-//             broadcast, so that starts grow by levels [assumed]
+//             broadcast. All-gathers and reduce-scatters of several GPUs in each node are rings
+//             alone [NCCL]: their starts grow with the ranks
 //   NVLS      all-reduce of over 4 GPUs in each node whose switches add up: nvls_base, then
 //             S (1 + 1/k) at the rate of NVLS: what goes up, and the sum of a part for the others
 //             [derived]; over nodes with a tree

@@ -137,6 +137,32 @@ Reliances rests_of_transfer(bool by_few_ports, double by_network) {
   return rests;
 }
 
+bool gathers_update(const Node& node) {
+  return node.role.phase == Phase::kUpdate && node.role.action == Action::kGather;
+}
+
+bool sums_gradients(const Node& node) {
+  return node.kind == OpKind::kCollective && node.lane == Lane::kCommReduce &&
+         node.role.phase == Phase::kBackward && node.role.action == Action::kReduce;
+}
+
+// The messages of the software's transport, where they take longer than those of the hardware's.
+LatencyProfile latency_of(const Cluster& cluster) {
+  LatencyProfile latency = cluster.node.latency;
+  latency.transport = std::max(latency.transport, Seconds{cluster.stack.transport});
+  return latency;
+}
+
+// `part` of a collective of `whole` bytes.
+void take_part(CollectiveTime& time, Bytes part, Bytes whole) {
+  if (whole == part) return;
+  const double share = static_cast<double>(part.value) / static_cast<double>(whole.value);
+  time.latency = time.latency * share;
+  time.transfer = time.transfer * share;
+  time.moved = scaled(time.moved, share);
+  time.crossing = scaled(time.crossing, share);
+}
+
 // [PyTorch torch/csrc/autograd/engine.cpp] Backward runs no Python but in functions of the
 // software: the engine, in C++, dispatches the operators of a gradient. That it takes half of what
 // modules in Python take is [assumed].
@@ -162,6 +188,7 @@ RestingTime launch_time(const Node& node, int ranks, Seconds plain, bool as_grap
   }
   const bool meets = node.kind == OpKind::kCollective || node.kind == OpKind::kSend ||
                      node.kind == OpKind::kReceive;
+  if (gathers_update(node)) time = both(time, of_stack(&StackRates::list_copy, ranks));
   constexpr double kRanks = 8;  // of the collective that the rate is for
   return meets ? both(time, of_stack(&StackRates::host_collective, ranks / kRanks)) : time;
 }
@@ -185,7 +212,10 @@ bool follows_receive(const Program& program, const Node& node) {
 }  // namespace
 
 CostModel::CostModel(const Job& job, const Cluster& cluster, SharedWires* shared)
-    : job_(job), cluster_(cluster), wiring_(job.mesh, cluster, shared) {
+    : job_(job),
+      cluster_(cluster),
+      latency_(latency_of(cluster)),
+      wiring_(job.mesh, cluster, shared) {
   if (job.world() <= wiring_.ranks_per_node()) cores_ = cluster.node.cores.get();
   kernels_ = built_in_kernels(job);
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
@@ -335,30 +365,65 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const int at = stages_of(job_.mesh, node.group, stage).front();
   const Pattern pattern{pattern_of(node.collective), at, 0, 0, node.group};
   const Reach reach = wiring_.reach(node.group, stage);
-  CollectiveCall call{node.collective, full, n, reach.islands};
+  CollectiveCall call{meets_as(node), full, n, reach.islands};
   call.whole_links = reach.peers == PeerUse::kWhole || !wiring_.has_peer_link();
   find_rates(pattern, reach.peers != PeerUse::kNone, call);
   if (reach.islands > 1) call.border_alone = border_alone(pattern, call);
   const StackRates& stack = cluster_.stack;
   call.border = call.border * stack.network;
-  const bool updated = node.role.phase == Phase::kUpdate && node.role.action == Action::kGather;
+  const bool updated = gathers_update(node);
   const BytesPerSecond most = ring_of_update(cluster_);
   const bool by_few_ports = updated && call.nodes > 1 && most < call.border;
   if (by_few_ports) call.border = most;
   const CollectiveProfile* profile = cluster_.node.device.collectives.get();
-  CollectiveTime time = collective_time(call, profile, cluster_.node.latency);
+  call.bytes = at_once(stage, node, full);
+  CollectiveTime time = collective_time(call, profile, latency_);
+  const double by_network = network_share(call, time, profile, latency_);
+  take_part(time, full, call.bytes);
   const bool through_host = reach.peers == PeerUse::kNone && call.nodes == 1;
   const MethodWords words = words_of(node.collective);
   if (through_host && (wiring_.has_peer_link() || time.method == words.plain))
     time.method = words.through_host;
   const double exposed = exposed_share(node, stack);
-  const Bytes sent = sent_bytes(node.collective, full, n);
+  const Bytes sent = sent_bytes(call.kind, full, n);
   const Bytes moved = call.nodes == 1 ? std::min(sent, time.moved) : sent;
-  const double by_network = network_share(call, time, profile, cluster_.node.latency);
   OpCost cost = paced({time.latency * exposed, time.transfer * exposed}, scaled(moved, exposed),
                       pattern, time.method, rests_of_transfer(by_few_ports, by_network));
   add_exposed(node, cost.rests);
   return cost;
+}
+
+CollectiveKind CostModel::meets_as(const Node& node) const {
+  const bool whole = cluster_.stack.summed_whole == 1 && sums_gradients(node);
+  return whole && node.collective == CollectiveKind::kReduceScatter ? CollectiveKind::kAllReduce
+                                                                    : node.collective;
+}
+
+// Of what the software puts into one collective.
+Bytes CostModel::at_once(int stage, const Node& node, Bytes full) {
+  const StackRates& stack = cluster_.stack;
+  const bool shards = node.collective != CollectiveKind::kAllReduce;
+  if (stack.summed_whole == 1 && (gathers_update(node) || (sums_gradients(node) && shards)))
+    return std::max(full, alike(stage, node));
+  if (!sums_gradients(node)) return full;
+  return std::max(full, {std::llround(stack.bucket)});
+}
+
+// All bytes of a step in collectives of the same action.
+Bytes CostModel::alike(int stage, const Node& node) {
+  const auto [at, added] = alike_.try_emplace({stage, node.role.action});
+  if (!added) return at->second;
+  const Program& all = program(stage);
+  const std::vector<std::int64_t> instances = instances_per_step(all);
+  for (std::size_t i = 0; i < all.nodes.size(); ++i) {
+    const Node& other = all.nodes[i];
+    if (other.kind != OpKind::kCollective || other.role.action != node.role.action ||
+        other.role.phase != node.role.phase)
+      continue;
+    const std::span<const View> views = all.operands(other);
+    at->second += std::max(views[0].bytes(), views[1].bytes()) * instances[i];
+  }
+  return at->second;
 }
 
 // The rates of a ring by its links: of its steps within an island, over peer links or through host
@@ -421,9 +486,9 @@ OpCost CostModel::between(int from_stage, int to_stage, const View& boundary) {
   const Bytes bytes = scaled(boundary.bytes(), share);
   const Way way = wiring_.way(from_stage, to_stage);
   const bool crosses = way == Way::kNetwork;
-  const LatencyProfile& latency = cluster_.node.latency;
+  const LatencyProfile& latency = latency_;
   const std::string_view near = way == Way::kPeerLink ? "peer link" : "through host memory";
-  return transfer(crosses ? latency.p2p_inter : latency.p2p_intra, bytes,
+  return transfer(crosses ? latency.p2p_inter + latency.transport : latency.p2p_intra, bytes,
                   {PatternKind::kBetween, from_stage, to_stage, 0, {}}, crosses ? "network" : near,
                   kNoCap,
                   {{constant_of(crosses ? HardwareTime::kNetwork : HardwareTime::kPeerLinks), 1}});

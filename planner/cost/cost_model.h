@@ -126,6 +126,9 @@ class CostModel {
   };
   OpCost paced(const Pace& time, Bytes bytes, const Pattern& pattern, std::string_view method,
                const Reliances& rests);
+  CollectiveKind meets_as(const Node& node) const;
+  Bytes at_once(int stage, const Node& node, Bytes full);
+  Bytes alike(int stage, const Node& node);
   void find_rates(const Pattern& pattern, bool peers, CollectiveCall& call);
   BytesPerSecond border_alone(const Pattern& pattern, const CollectiveCall& call);
   std::pair<std::uint32_t, std::uint32_t> shares_of(const Pattern& pattern);
@@ -134,6 +137,7 @@ class CostModel {
 
   const Job& job_;
   const Cluster& cluster_;
+  const LatencyProfile latency_;  // of the software's messages
   Wiring wiring_;
   const CoreProfile* cores_ = nullptr;  // what devices that are cores take; none: rates
   const KernelSet* kernels_ = nullptr;  // the job's; none: of a set that is not built in
@@ -141,6 +145,7 @@ class CostModel {
   std::vector<bool> unaligned_head_;  // by stage
   std::vector<LinkShare> shares_;
   std::map<Pattern, std::pair<std::uint32_t, std::uint32_t>> known_;
+  std::map<std::pair<int, Action>, Bytes> alike_;  // by stage
 };
 
 }  // namespace zplan

@@ -207,7 +207,7 @@ void choose_batch(const RunRecord& run, PlannedRun& out) {
                                     out.plan.micro_steps()));
 }
 
-void choose_parallel(const RunRecord& run, Plan& plan) {
+void choose_parallel(const RunRecord& run, const StackProfile& stack, Plan& plan) {
   const RunParallel& p = run.parallel;
   plan.parallel = {.dp = p.dp,
                    .tp = p.tp,
@@ -218,6 +218,8 @@ void choose_parallel(const RunRecord& run, Plan& plan) {
   plan.zero_stage = p.zero_stage.value_or(0);
   if (!p.zero_stage || p.dp == 1)
     plan.zero_stage = std::max(plan.zero_stage, least_stage(run.offload));
+  if (plan.zero_stage > 0)
+    for (const auto& [pointer, text] : stack.sharded) set_choice(plan, pointer, text);
   if (p.shard_group && plan.zero_stage > 0 && *p.shard_group < p.dp)
     plan.parallel.shards = *p.shard_group;
   if (p.schedule) set_choice(plan, "/parallel/schedule", *p.schedule);
@@ -278,6 +280,15 @@ bool takes_homes(const StackProfile& stack, Plan& plan) {
   return true;
 }
 
+// How the software is said to have run where its usual ways are others.
+StackRates rates_of(const RunRecord& run, const StackProfile& stack, int capability) {
+  StackRates rates = stack.rates_on(capability);
+  // [MegatronCore] tp_comm_overlap off: the products of a layer wait for all that tensor parallel
+  // ranks exchange. Sums of input gradients beside weight gradients are another option.
+  if (!run.parallel.tp_comm_overlap.value_or(true)) rates.tensor_exposed = 1;
+  return rates;
+}
+
 Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackProfile* stack,
             PlannedRun& out) {
   const DeviceFacts& device = catalogues.hardware.device(run.hardware.device);
@@ -299,7 +310,7 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
     request.scale_out = BytesPerSecond{*run.hardware.scale_out_gb_s_per_gpu * kGiga};
   BuiltCluster built = build_cluster(catalogues.hardware, catalogues.profiles, request);
   out.cluster = std::move(built.cluster);
-  out.cluster.stack = stack->rates_on(device.capability);
+  out.cluster.stack = rates_of(run, *stack, device.capability);
   out.cluster.memory = memory_of(run, *stack);
   out.flags = std::move(built.assumed);
 
@@ -308,7 +319,7 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
   out.plan.hardware = out.cluster.name;
   for (const auto& [pointer, text] : stack->choices) set_choice(out.plan, pointer, text);
   choose_launches(run, out);
-  choose_parallel(run, out.plan);
+  choose_parallel(run, *stack, out.plan);
   choose_pieces(run, out.plan);
   if (Reason why = choose_kernels(run, *stack, device, out)) return why;
   choose_recipe(run, *stack, out);

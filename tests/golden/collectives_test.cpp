@@ -39,7 +39,8 @@ constexpr std::pair<CollectiveKind, MeasuredCollective> kKinds[] = {
     {CollectiveKind::kAllReduce, MeasuredCollective::kAllReduce}};
 
 std::shared_ptr<const CollectiveProfile> profile_of(const Device& device) {
-  return collective_profile(device.tables, {device.peer_gb_s * 1e9}, {device.pcie_gb_s * 1e9});
+  return collective_profile(device.tables,
+                            {.peer = {device.peer_gb_s * 1e9}, .pcie = {device.pcie_gb_s * 1e9}});
 }
 
 double median(std::vector<double> errors) {
@@ -145,8 +146,8 @@ TEST(Collectives, FourNodesOverEfa) {
   const auto number = [&](std::size_t row, std::string_view column) {
     return table->number(row, table->column(column));
   };
-  const auto b200 = collective_profile("b200_sxm", {900e9}, {63e9});
-  const auto h200 = collective_profile("h200_sxm", {450e9}, {63e9});
+  const auto b200 = collective_profile("b200_sxm", {.peer = {900e9}, .pcie = {63e9}});
+  const auto h200 = collective_profile("h200_sxm", {.peer = {450e9}, .pcie = {63e9}});
   // 378 us of 1 MiB, less 25 us once and what two passes through a node of 8 take: four hops
   // between nodes of 80 us each, in a ring as in a tree.
   const LatencyProfile efa{

@@ -15,7 +15,7 @@ constexpr CollectiveKind kKinds[] = {CollectiveKind::kAllGather, CollectiveKind:
                                      CollectiveKind::kReduce,    CollectiveKind::kAllToAll};
 
 std::shared_ptr<const CollectiveProfile> h100(std::string_view tables = "h100_sxm") {
-  return collective_profile(tables, {450e9}, {63e9});
+  return collective_profile(tables, {.peer = {450e9}, .pcie = {63e9}});
 }
 
 // On nodes of 8 with a port of 50 GB/s for each GPU.
@@ -74,9 +74,60 @@ TEST(CollectiveTime, ASmallAllReduceOverTwoNodesTakesLongerThanInOne) {
 TEST(CollectiveTime, ManyNodesCostLevelsOfATreeNotHopsOfARing) {
   for (const CollectiveKind kind : kKinds) {
     if (kind == CollectiveKind::kAllToAll) continue;  // every pair meets
+    if (kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter) continue;
     const CollectiveTime time = on_nodes(kind, 100'000, 2048);
     EXPECT_LT(time.total().value, 1e-3) << name(kind);
     EXPECT_EQ(time.method, "tree LL128 over nodes") << name(kind);
+  }
+}
+
+// [NCCL] PAT, their tree, is for one GPU in each node.
+TEST(CollectiveTime, GathersOfSeveralGpusInEachNodeAreRingsWhoseStartsGrowWithTheRanks) {
+  const auto gathered = [](int nodes) {
+    return on_nodes(CollectiveKind::kAllGather, 100'000, nodes);
+  };
+  for (const int nodes : {2, 32, 512}) EXPECT_TRUE(gathered(nodes).method.starts_with("ring"));
+  EXPECT_NEAR(gathered(1024).total().value / gathered(512).total().value, 2, 0.1);
+}
+
+// Over EFA, whose messages take 75 us longer [OFI-NCCL].
+CollectiveTime over_efa(const CollectiveProfile& profile, CollectiveKind kind, std::int64_t bytes,
+                        int nodes) {
+  LatencyProfile efa = kNetwork;
+  efa.transport = {75e-6};
+  return collective_formula({.kind = kind,
+                             .bytes = {bytes},
+                             .ranks = nodes * 8,
+                             .nodes = nodes,
+                             .local = {330e9},
+                             .border = {8 * 45.5e9}},
+                            &profile, efa);
+}
+
+// [NCCL] Of Simple's eight slots a part of a ring takes four (ALLGATHER_CHUNKSTEPS): two messages
+// of 14 + 75 us are under way, so that each of the n - 1 steps takes half of one.
+TEST(CollectiveTime, ARingOverNodesTakesAtLeastHalfAMessagePerStep) {
+  const auto profile = h100("");
+  for (const int nodes : {2, 4, 16}) {
+    const CollectiveTime time = over_efa(*profile, CollectiveKind::kAllGather, 1 << 20, nodes);
+    EXPECT_EQ(time.method, "ring Simple over nodes");
+    EXPECT_GT(time.total().value, (nodes * 8 - 1) * 89e-6 / 2);
+  }
+  const CollectiveTime large = over_efa(*profile, CollectiveKind::kAllGather, 1L << 34, 2);
+  EXPECT_NEAR(large.transfer.value, (1L << 34) * 15.0 / 16 / (8 * 45.5e9),
+              0.02 * large.transfer.value);
+}
+
+// all_reduce,fp32,..,32,4,b200_sxm of collectives_multinode_mlengineering.csv, in us.
+TEST(CollectiveTime, AllReducesOverEfaAreThoseOfTheTable) {
+  const auto profile = collective_profile("", {.peer = {900e9}, .pcie = {63e9}});
+  for (const auto& [bytes, us] : {std::pair{1 << 20, 378.33},
+                                  {1 << 24, 504.51},
+                                  {1 << 26, 829.55},
+                                  {1 << 28, 2270.3},
+                                  {1 << 30, 5747.1}}) {
+    const double time = over_efa(*profile, CollectiveKind::kAllReduce, bytes, 4).total().value;
+    EXPECT_NEAR(std::log(time * 1e6 / us), 0, std::log(1.45)) << bytes << " " << time;
   }
 }
 
@@ -90,7 +141,7 @@ TEST(CollectiveTime, OfNodesThatAreNoPowerOfTwoATreeHasAPartOfALevel) {
 }
 
 TEST(CollectiveTime, ConstantsOfAnotherDeviceDoNotExceedTheLinksOfThisOne) {
-  const auto pcie = collective_profile("", {0}, {63e9});
+  const auto pcie = collective_profile("", {.peer = {0}, .pcie = {63e9}});
   ASSERT_FALSE(pcie->own_constants);
   const CollectiveTime time = collective_time({.kind = CollectiveKind::kAllGather,
                                                .bytes = {1 << 30},

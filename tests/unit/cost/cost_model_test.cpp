@@ -543,7 +543,8 @@ TEST(CostModel, OfTensorParallelCollectivesTheExposedShareCounts) {
 // The peer links of the profile are 74 % of 450 GB/s; measured rings reach more.
 TEST(CostModel, AMeasuredTransferStandsWhereTheLinksAreSaidToBeSlower) {
   Cluster cluster = load_cluster("dgx-h100");
-  cluster.node.device.collectives = collective_profile("h100_sxm", {450e9}, {63e9});
+  cluster.node.device.collectives =
+      collective_profile("h100_sxm", {.peer = {450e9}, .pcie = {63e9}});
   ClassBuilder program;
   program.collective(CollectiveKind::kAllReduce, testing_support::groups::kData, 1 << 29);
   const OpCost cost = only_cost(make_job(program, 8), cluster);
@@ -556,7 +557,8 @@ TEST(CostModel, AMeasuredTransferStandsWhereTheLinksAreSaidToBeSlower) {
 // and two of them share a NIC. Of the large sums only the network counts.
 TEST(CostModel, GroupsBesideAGroupMeasuredAloneShareItsNetwork) {
   Cluster cluster = small_machine(2);
-  auto measured = std::make_shared<CollectiveProfile>(*collective_profile("", {100e9}, {10e9}));
+  auto measured = std::make_shared<CollectiveProfile>(
+      *collective_profile("", {.peer = {100e9}, .pcie = {10e9}}));
   CollectiveCurve& curve = measured->curves[{MeasuredCollective::kAllReduce, 2, 2}];
   curve.add(100 * kMega, {0.050});
   cluster.node.device.collectives = measured;

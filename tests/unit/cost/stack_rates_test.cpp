@@ -144,6 +144,15 @@ bool has_kernel(const Node& node, std::initializer_list<KernelId> kernels) {
 bool is_of_tensor_ranks(const Node& node) {
   return node.kind == OpKind::kCollective && node.lane == Lane::kCommTensor;
 }
+bool is_over_nodes(const Node& node) { return node.kind == OpKind::kCollective; }
+bool is_sum_of_gradients(const Node& node) {
+  return node.kind == OpKind::kCollective && node.lane == Lane::kCommReduce &&
+         node.role.action == Action::kReduce;
+}
+bool is_gather_of_update(const Node& node) {
+  return node.kind == OpKind::kCollective && node.role.phase == Phase::kUpdate &&
+         node.role.action == Action::kGather;
+}
 bool is_device_kernel(const Node& node) {
   return node.kind == OpKind::kKernel && is_launched(node.lane);
 }
@@ -183,6 +192,21 @@ TEST(SlicedBoundary, IsNotSlicedAgainWhereSequenceParallelismHasSplitIt) {
   const auto before = priced.costs({.sliced_boundary = 0}, 0);
   const auto after = priced.costs({.sliced_boundary = 1}, 0);
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_FALSE(differ(before[i], after[i])) << i;
+}
+
+// An all-reduce sends twice what a reduce-scatter does, and one collective starts once.
+TEST(SummedWhole, OneAllReduceTakesTwiceWhatAReduceScatterOfAllTakes) {
+  const Priced priced("data");
+  const auto& program = priced.job().classes.front().program;
+  const auto apart = priced.costs({.bucket = 1e12}, 0);
+  const auto whole = priced.costs({.bucket = 1e12, .summed_whole = 1}, 0);
+  int sums = 0;
+  for (std::size_t i = 0; i < apart.size(); ++i) {
+    if (!is_sum_of_gradients(program.nodes[i])) continue;
+    ++sums;
+    EXPECT_GT(seconds_alone(whole[i]), 1.5 * seconds_alone(apart[i]));
+  }
+  EXPECT_GT(sums, 0);
 }
 
 TEST(HostSync, ASumOfTilesSetToZeroBeginsNoLayer) {
@@ -228,6 +252,13 @@ INSTANTIATE_TEST_SUITE_P(
     All, StackRateCost,
     testing::Values(
         Expectation{"gemm", "data", 1, 2, is_product},
+        Expectation{"transport", "data", 0, 75e-6, is_over_nodes},
+        Expectation{"bucket", "data", 0, 5e7, is_sum_of_gradients},
+        Expectation{"summed_whole", "data", 0, 1,
+                    [](const Node& node) {
+                      return is_sum_of_gradients(node) || is_gather_of_update(node);
+                    }},
+        Expectation{"list_copy", "data", 0, 4e-6, is_gather_of_update},
         Expectation{"gemm", "tensor", 1, 2, is_product},
         Expectation{"gemm_fp8", "fp8", 1, 2,
                     [](const Node& n) { return is_product(n) && n.role.part != Part::kHead; }},

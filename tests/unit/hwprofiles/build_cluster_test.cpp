@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "hwprofiles/peer_shape.h"
 #include "planner/core/error.h"
 
 namespace zplan {
@@ -127,18 +128,95 @@ TEST(BuildCluster, ManyPortsOfADeviceAreOne) {
   EXPECT_NEAR(wires.nic.capacity.value, 50e9, 1);
 }
 
-TEST(BuildCluster, APeerLinkBeyondTheNodeMakesOneNode) {
-  const Cluster cluster =
-      built({.device = "gb200_186gb", .system = "gb200_nvl72", .gpus_per_node = 4, .nodes = 4})
+TEST(BuildCluster, AJobTakesAnyPartOfARack) {
+  const auto rack = [](int nodes) {
+    return built({.device = "gb200_186gb",
+                  .system = "gb200_nvl72",
+                  .gpus_per_node = 4,
+                  .nodes = nodes})
+        .cluster;
+  };
+  for (const int trays : {2, 4, 8, 9, 16, 18}) {
+    EXPECT_EQ(rack(trays).island(), 4 * trays);
+    EXPECT_EQ(rack(trays).devices(), 4 * trays);
+  }
+  EXPECT_EQ(rack(32).island(), 64);   // two racks
+  EXPECT_EQ(rack(36).island(), 72);   // two whole racks
+  EXPECT_EQ(rack(256).island(), 64);  // of the 15 racks that would hold 1024 none divides them
+  EXPECT_EQ(rack(576).island(), 72);
+}
+
+TEST(BuildCluster, TheTraysOfARackKeepTheirHosts) {
+  const Cluster rack =
+      built({.device = "gb200_186gb", .system = "gb200_nvl72", .gpus_per_node = 4, .nodes = 16})
           .cluster;
-  EXPECT_EQ(cluster.nodes, 1);
-  EXPECT_EQ(cluster.node.devices_per_node, 16);
+  EXPECT_EQ(rack.nodes, 16);
+  EXPECT_EQ(rack.node.host.memory.value, std::int64_t{1870} << 30);
+}
+
+TEST(BuildCluster, ADeviceOfRacksAloneIsInOne) {
+  const BuiltCluster rack = built({.device = "gb200_186gb", .gpus_per_node = 4, .nodes = 16});
+  EXPECT_EQ(rack.cluster.island(), 64);
+  EXPECT_THAT(rack.assumed, Contains(HasSubstr("GB200 NVL72 rack")));
+  EXPECT_EQ(built({.device = "b200_sxm_180gb", .gpus_per_node = 8, .nodes = 8}).cluster.island(),
+            8);
 }
 
 TEST(BuildCluster, CardsHaveNoPeerLink) {
   const HwProfile node = built({.device = "rtx_pro_6000", .gpus_per_node = 4}).cluster.node;
   EXPECT_FALSE(node.topology.gpu_peer);
   EXPECT_EQ(node.topology.gpu_pcie.capacity, gb(63));
+}
+
+// Chips of PCIe cards and of boards with peer links have the same tables of kernels.
+TEST(BuildCluster, CardsDoNotMeetAsBoardsWithPeerLinksDo) {
+  const auto collectives = [](const char* device) {
+    return catalogue().device(device).collectives;
+  };
+  EXPECT_FALSE(collectives("a100_sxm4_80gb")->curves.empty());
+  EXPECT_TRUE(collectives("a100_pcie_80gb")->curves.empty());
+  for (const BytesPerSecond rate : collectives("a100_pcie_80gb")->constants.rates)
+    EXPECT_LT(rate.value, catalogue().device("a100_pcie_80gb").host_link.value);
+  EXPECT_TRUE(collectives("h800_sxm_80gb")->curves.empty()) << "links of 200, not of 450 GB/s";
+  EXPECT_NEAR(collectives("h800_sxm_80gb")->constants.rates[2].value /
+                  collectives("h100_sxm5_80gb")->constants.rates[2].value,
+              200.0 / 450, 1e-9);
+}
+
+TEST(BuildCluster, TheHostCarriesWhatGeForceCardsSendTwice) {
+  const CollectiveConstants& staged = catalogue().device("rtx_4090").collectives->constants;
+  const CollectiveConstants direct =
+      collective_profile("", {.pcie = catalogue().device("rtx_4090").host_link})->constants;
+  EXPECT_FALSE(catalogue().device("rtx_4090").peer_access);
+  EXPECT_NEAR(staged.rates[0].value, direct.rates[0].value / 2, 1);
+  EXPECT_NEAR(staged.hop.value, direct.hop.value * 2, 1e-12);
+}
+
+// [DGX17] Of six links two at most lead to one GPU; boards of four have two to each other.
+TEST(BuildCluster, PeerLinksRunAsOnTheBoard) {
+  const auto share = [](const HardwareRequest& request, std::vector<int> gpus) {
+    return ring_share(built(request).cluster.node.topology.peer_shape, gpus);
+  };
+  const HardwareRequest dgx1{.device = "v100_sxm2_16gb", .system = "dgx1_v100", .gpus_per_node = 8};
+  EXPECT_DOUBLE_EQ(share(dgx1, {0, 1}), 1.0 / 6);
+  EXPECT_DOUBLE_EQ(share(dgx1, {0, 1, 2, 3}), 4.0 / 6);
+  EXPECT_DOUBLE_EQ(
+      share({.device = "v100_sxm2_16gb", .system = "jean_zay_v100", .gpus_per_node = 4}, {0, 1}),
+      1.0 / 3);
+  const HardwareRequest quad{.device = "gh200_96", .gpus_per_node = 4};
+  EXPECT_DOUBLE_EQ(share(quad, {0, 1}), 1.0 / 3) << "6 of 18 links";
+  EXPECT_DOUBLE_EQ(share(quad, {0, 1, 2, 3}), 1);
+  EXPECT_DOUBLE_EQ(share({.device = "gh200_96", .gpus_per_node = 2}, {0, 1}), 1) << "NVL2";
+  EXPECT_DOUBLE_EQ(share({.device = "mi300x", .gpus_per_node = 8}, {3, 6}), 1.0 / 7);
+}
+
+TEST(BuildCluster, SystemsThatMeetOverEfaSayWhatItsMessagesTake) {
+  const auto transport = [](const char* system) {
+    return built({.device = "h100_sxm5_80gb", .system = system, .gpus_per_node = 8, .nodes = 2})
+        .cluster.node.latency.transport.value;
+  };
+  EXPECT_EQ(transport("aws_p5"), 75e-6);
+  EXPECT_EQ(transport("dgx_h100"), 0);
 }
 
 }  // namespace

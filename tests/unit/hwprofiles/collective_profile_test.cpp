@@ -32,7 +32,7 @@ TEST(CollectiveProfile, TimesThatFallBecomeTheirMean) {
 }
 
 TEST(CollectiveProfile, TakesTheNewestRowsOfThoseThatUseTheSwitches) {
-  const auto profile = collective_profile("h100_sxm", {450e9}, kPcie);
+  const auto profile = collective_profile("h100_sxm", {.peer = {450e9}, .pcie = kPcie});
   MeasuredGroup group{MeasuredCollective::kAllReduce, 8};
   const CollectiveCurve* curve = profile->nearest(group);
   ASSERT_NE(curve, nullptr);
@@ -41,7 +41,7 @@ TEST(CollectiveProfile, TakesTheNewestRowsOfThoseThatUseTheSwitches) {
 }
 
 TEST(CollectiveProfile, OfOtherGroupSizesTheNearestByRatioCounts) {
-  const auto profile = collective_profile("a100_sxm", {300e9}, kPcie);
+  const auto profile = collective_profile("a100_sxm", {.peer = {300e9}, .pcie = kPcie});
   for (const auto& [ranks, found] : {std::pair{2, 2}, {3, 4}, {6, 8}, {16, 8}}) {
     MeasuredGroup group{MeasuredCollective::kAllGather, ranks};
     EXPECT_NE(profile->nearest(group), nullptr);
@@ -50,15 +50,17 @@ TEST(CollectiveProfile, OfOtherGroupSizesTheNearestByRatioCounts) {
 }
 
 TEST(CollectiveProfile, ADeviceWithoutATableTakesTheConstantsOfTheNearestLinkAtItsRate) {
-  const auto near = collective_profile("", {400e9}, kPcie);
-  const auto h100 = collective_profile("h100_sxm", {450e9}, kPcie);
+  const auto near = collective_profile("", {.peer = {400e9}, .pcie = kPcie});
+  const auto h100 = collective_profile("h100_sxm", {.peer = {450e9}, .pcie = kPcie});
   EXPECT_EQ(near->constants.family, "h100_sxm");
   EXPECT_TRUE(near->curves.empty());
   EXPECT_NEAR(near->constants.rates[2].value, h100->constants.rates[2].value * 400 / 450, 1);
-  EXPECT_EQ(collective_profile("", {150e9}, kPcie)->constants.family, "v100_sxm");
-  EXPECT_EQ(collective_profile("h200_sxm", {450e9}, kPcie)->constants.family, "h100_sxm");
-  EXPECT_EQ(collective_profile("", {}, kPcie)->constants.family, "rtx_pro_6000_server");
-  EXPECT_EQ(collective_profile("l40s", {}, kPcie)->constants.family, "l40s");
+  EXPECT_EQ(collective_profile("", {.peer = {150e9}, .pcie = kPcie})->constants.family, "v100_sxm");
+  EXPECT_EQ(collective_profile("h200_sxm", {.peer = {450e9}, .pcie = kPcie})->constants.family,
+            "h100_sxm");
+  EXPECT_EQ(collective_profile("", {.peer = {}, .pcie = kPcie})->constants.family,
+            "rtx_pro_6000_server");
+  EXPECT_EQ(collective_profile("l40s", {.peer = {}, .pcie = kPcie})->constants.family, "l40s");
 }
 
 }  // namespace

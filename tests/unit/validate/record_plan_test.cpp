@@ -116,6 +116,21 @@ TEST(RecordPlan, LlmFoundryReducesIn16Bits) {
   EXPECT_EQ(run.plan.precision.grad_cast, GradientCast::kAfterReduction);
 }
 
+// [MegatronCore] Without tp_comm_overlap nothing of these collectives runs beside the products.
+TEST(RecordPlan, CollectivesThatAreSaidNotToOverlapAreExposed) {
+  const auto exposed = [](const char* overlap) {
+    return planned({{"a100_sxm4_80gb", "h100_sxm5_80gb"},
+                    {"Fast training", "NeMo"},
+                    {"\"flash_attention\": false", "\"flash_attention\": true"},
+                    {"\"tp_comm_overlap\": null", overlap}})
+        .cluster.stack.tensor_exposed;
+  };
+  const double usual = exposed("\"tp_comm_overlap\": null");
+  EXPECT_LT(usual, 1);
+  EXPECT_EQ(exposed("\"tp_comm_overlap\": true"), usual);
+  EXPECT_EQ(exposed("\"tp_comm_overlap\": false"), 1);
+}
+
 TEST(RecordPlan, TheRecipeHasTheStatedBytes) {
   const auto optimizer_bytes = [](const char* grad, const char* optimizer) {
     const PlannedRun run = planned({{"\"param_bytes\": null", "\"param_bytes\": 2"},
