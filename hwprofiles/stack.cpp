@@ -66,7 +66,8 @@ constexpr std::array<StackRate, 37> kRates{{
     {"network", &StackRates::network, false, kLeastFactor, 1, 0.8, 0.25,
      "share of the network's rate that collectives reach"},
     {"gather_network", &StackRates::gather_network, false, kLeastFactor, 1, 0.5, 0.8,
-     "share of that of all ports of a node with which one group gathers updated parameters of ZeRO 1 "
+     "share of that of all ports of a node with which one group gathers updated parameters of ZeRO "
+     "1 "
      "and 2"},
     {"transport", &StackRates::transport, true, 0, 1, 0, 0,
      "what messages between nodes take longer than over InfiniBand verbs"},
@@ -171,7 +172,8 @@ StackProfile read_stack(const JsonNode& root) {
   stack.name = in.member("name").non_empty_string();
   stack.description = in.member("description").non_empty_string();
   stack.software = read_words(in.member("software"));
-  if (const auto weak = in.optional_member("weak_software")) stack.weak_software = read_words(*weak);
+  if (const auto weak = in.optional_member("weak_software"))
+    stack.weak_software = read_words(*weak);
   if (const auto newest = in.optional_member("newest_capability"))
     stack.newest_capability = static_cast<int>(newest->integer(1, kMostCapability));
   stack.fused = in.member("fused").boolean();

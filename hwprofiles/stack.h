@@ -65,13 +65,13 @@ struct StackRates {
   double backward_exposed = 1;  // on top, of sums of input gradients: beside weight gradients
   double overlap_slowdown = 0;  // compute runs 1 + this times as long beside a collective
   double network = 1;           // share of the network's effective rate that collectives reach
-  double gather_network = 1;   // of that of a node, one group's with updated parameters (ZeRO 1, 2)
+  double gather_network = 1;  // of that of a node, one group's with updated parameters (ZeRO 1, 2)
   // Every message between nodes takes at least so much longer than over InfiniBand verbs, in
   // seconds; for the cluster that the software ran on (LatencyProfile::transport).
   double transport = 0;
   double bucket = 0;  // bytes of gradients that are summed at once, at least; 0: those of a unit
   // 1: with ZeRO 1 each rank sums all gradients, in one all-reduce, and updated parameters are
-  // gathered in one piece.
+  // gathered in one piece [nanotron].
   double summed_whole = 0;
   double list_copy = 0;        // host time per parameter and rank of such a gather, in seconds
   double sliced_boundary = 0;  // 1: tensor parallel ranks send a slice each to the next stage

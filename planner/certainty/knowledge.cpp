@@ -16,8 +16,8 @@
 namespace zplan {
 namespace {
 
-// [assumed] Offset of a group of runs of software and a class of devices that were measured. What is
-// unknown besides adds its own.
+// [assumed] Offset of a group of runs of software and a class of devices that were measured. What
+// is unknown besides adds its own.
 constexpr double kKnownOffset = 0.05;
 constexpr double kUnknownFormat = 0.08, kUnknownFeature = 0.05, kUnknownScale = 0.02;
 // Between software: of groups of runs whose software took no part in the fit, beside what their

@@ -118,9 +118,9 @@ double network_share(const CollectiveCall& call, const CollectiveTime& time,
 }
 
 // What the ring of one group gathers updated parameters with, out of a node. [derived] A group over
-// all of 32 GPUs of DGX-2s gathers 20 GB in 2.1 s (deepspeed_log), the rate of one port of the eight
-// that its rings of gradients use; groups beside each other, each with ports of its own, have them
-// all: 100B parameters on 400 GPUs in 16 groups keep 15 PFLOP/s [Rajbhandari20 sec 10.2].
+// all of 32 GPUs of DGX-2s gathers 20 GB in 2.1 s (deepspeed_log), the rate of one port of the
+// eight that its rings of gradients use; groups beside each other, each with ports of its own, have
+// them all: 100B parameters on 400 GPUs in 16 groups keep 15 PFLOP/s [Rajbhandari20 sec 10.2].
 BytesPerSecond ring_of_update(const Cluster& cluster) {
   const TopologySpec& wires = cluster.node.topology;
   return wires.nic.effective() *

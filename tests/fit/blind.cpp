@@ -94,10 +94,12 @@ std::string to_json(const std::vector<BlindRun>& runs) {
   std::string rows;
   for (const BlindRun& run : runs)
     rows += fmt::format(
-        "{}{{\"id\": \"{}\", \"group\": \"{}\", \"stack\": \"{}\", \"error\": {:.4f}, \"low\": {:.4f}, \"high\": {:.4f}, "
+        "{}{{\"id\": \"{}\", \"group\": \"{}\", \"stack\": \"{}\", \"error\": {:.4f}, \"low\": "
+        "{:.4f}, \"high\": {:.4f}, "
         "\"known_stack\": {}, \"within\": {}, \"anchored_error\": {}}}",
-        rows.empty() ? "" : ",\n", run.id, run.group, run.stack, run.error, run.low, run.high, run.known_stack,
-        run.within, run.anchored_error ? fmt::format("{:.4f}", *run.anchored_error) : "null");
+        rows.empty() ? "" : ",\n", run.id, run.group, run.stack, run.error, run.low, run.high,
+        run.known_stack, run.within,
+        run.anchored_error ? fmt::format("{:.4f}", *run.anchored_error) : "null");
   return "[" + rows + "]\n";
 }
 

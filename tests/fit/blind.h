@@ -1,5 +1,5 @@
-// How well a group of runs is foretold whose software took no part in a fit: its error, how often its times
-// lie within their interval, and the error left once one of its runs is known.
+// How well a group of runs is foretold whose software took no part in a fit: its error, how often
+// its times lie within their interval, and the error left once one of its runs is known.
 #pragma once
 
 #include <optional>

@@ -134,8 +134,9 @@ int run(int argc, char** argv) {
   if (left_out.empty()) {
     print_errors(problem, solution.values);
   } else {
-    Problem blind = make_problem(problem.free, file.runs, file.runs.size(),
-                                 [&](const std::string& stack) { return left_out.contains(stack); });
+    Problem blind =
+        make_problem(problem.free, file.runs, file.runs.size(),
+                     [&](const std::string& stack) { return left_out.contains(stack); });
     print_errors(blind, solution.values);
     std::vector<BlindRun> runs;
     for (const Problem& group : by_group(std::move(blind)))

@@ -6,8 +6,9 @@
 //   ((log rate - log usual) / spread)^2                 over the free rates
 // with weights w_i = (runs of the group)^-1/4, so that a large group does not drown the others.
 // `usual` and `spread` are those of hwprofiles/stack.h: what one knows of a stack nobody measured.
-// Of a stack that has kin, the rate of the kin stands in place of `usual`. A rate may be one for each
-// class of devices: "gemm@80" is of those of capability 8.0 and, up to the next that is free, later.
+// Of a stack that has kin, the rate of the kin stands in place of `usual`. A rate may be one for
+// each class of devices: "gemm@80" is of those of capability 8.0 and, up to the next that is free,
+// later.
 #pragma once
 
 #include <climits>

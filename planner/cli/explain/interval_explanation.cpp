@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <optional>
 
 #include "planner/certainty/interval.h"
 #include "planner/cli/frame/words.h"
@@ -43,16 +43,31 @@ std::string part_source(const SpreadPart& part, const Evidence& evidence, const 
   return source;
 }
 
+// What the interval reaches further up, to the best that was measured.
+struct ToTheBest {
+  double log_factor = 0;
+  std::string run;
+};
+std::optional<ToTheBest> to_the_best(const TimePrediction& time,
+                                     const std::vector<SpreadPart>& parts) {
+  if (!time.certainty.exceeded) return std::nullopt;
+  double further = std::log(time.certainty.interval.high / time.sim.period);
+  for (const SpreadPart& part : parts) further -= part.high;
+  constexpr double kRounding = 1e-9;
+  if (further < kRounding) return std::nullopt;
+  return ToTheBest{further, time.certainty.exceeded->run};
+}
+
 // The end of an interval as a product: step x factors, those that move it most first.
 Explanation end_of(const char* what, Seconds value, Seconds step,
                    const std::vector<SpreadPart>& parts, double SpreadPart::*end,
                    const std::function<std::string(const SpreadPart&)>& source,
-                   std::vector<Term> more = {}) {
+                   const std::optional<ToTheBest>& best = {}) {
   std::vector<SpreadPart> sorted = parts;
   std::stable_sort(sorted.begin(), sorted.end(), [&](const SpreadPart& a, const SpreadPart& b) {
     return std::abs(a.*end) > std::abs(b.*end);
   });
-  double all = 0;
+  double all = best ? best->log_factor : 0;
   for (const SpreadPart& part : sorted) all += part.*end;
   std::vector<Term> factors{seconds_term("step", step, "time.step_s")};
   for (const SpreadPart& part : sorted)
@@ -60,22 +75,16 @@ Explanation end_of(const char* what, Seconds value, Seconds step,
       factors.push_back(
           term(fmt::format("{}: {} of the way", part_name(part), percent(part.*end / all)),
                std::exp(part.*end), TermUnit::kFactor, source(part)));
-  std::ranges::move(more, std::back_inserter(factors));
+  if (best)
+    factors.push_back(
+        term(fmt::format("up to the best that was measured on this device: {} of the way",
+                         percent(best->log_factor / all)),
+             std::exp(best->log_factor), TermUnit::kFactor, best->run));
   return quotient(what, value.value, TermUnit::kSeconds,
                   fmt::format("step x a factor per constant: exp(mean +- 1.28 standard deviations) "
                               "of log(true / predicted), {:.0f} % inside",
                               kIntervalPct),
                   std::move(factors), {});
-}
-
-// The factor by which the interval reaches further up, to the best that was measured.
-std::vector<Term> to_the_best(const TimePrediction& time, const std::vector<SpreadPart>& parts) {
-  double high = time.sim.period.value;
-  for (const SpreadPart& part : parts) high *= std::exp(part.high);
-  const double further = time.certainty.interval.high.value / high;
-  if (!time.certainty.exceeded || further <= 1) return {};
-  return {term("up to the best that was measured on this device", further, TermUnit::kFactor,
-               time.certainty.exceeded->run)};
 }
 
 void add_reliances(const std::vector<double>& reliances, Explanations& out) {

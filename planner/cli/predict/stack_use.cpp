@@ -46,7 +46,8 @@ void check_recipe(const StackProfile& stack) {
 // Of runs of one's own there is one stack.
 std::string stack_of_runs(const std::vector<RunRecord>& runs, const RunCatalogues& catalogues) {
   const auto stack = [&](const RunRecord& run) {
-    return stack_of(run, catalogues.hardware.device(run.hardware.device), catalogues.stacks).stack->name;
+    return stack_of(run, catalogues.hardware.device(run.hardware.device), catalogues.stacks)
+        .stack->name;
   };
   const std::string first = stack(runs.front());
   for (const RunRecord& run : runs) {

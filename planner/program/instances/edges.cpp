@@ -118,8 +118,8 @@ class EdgeDeriver {
       const Block& block = p_.blocks[b];
       if (block.count != 1) return std::nullopt;
       if (slots <= 1 || block.var == Var::kNone) continue;
-      slot.base = static_cast<std::int32_t>(
-          (slot.base + factor_of(slot, block.var) * block.first) % slots);
+      slot.base =
+          static_cast<std::int32_t>((slot.base + factor_of(slot, block.var) * block.first) % slots);
       if (!block.relative) without(slot, block.var);
     }
     return slot;

@@ -2,8 +2,9 @@
 // one writing, the later instance waits for the earlier. Exact where both nodes sit in the same
 // block, or in blocks below it that run once per iteration, or in sibling loops that run over the
 // same layers or tiles, in the same order or mirrored; elsewhere it waits for the last instance of
-// the earlier loop, which is later than needed but never wrong. What the other edges and the order of the lanes imply is left out (thin_edges.h),
-// but where it may stay: to find it takes as long as to find the edges.
+// the earlier loop, which is later than needed but never wrong. What the other edges and the order
+// of the lanes imply is left out (thin_edges.h), but where it may stay: to find it takes as long as
+// to find the edges.
 #pragma once
 
 #include <vector>

@@ -95,8 +95,8 @@ TEST(Certainty, NamesTheBestRunThatAPredictionIsAbove) {
   EXPECT_FALSE(exceeded(0.51, "fp8"));
 }
 
-// A prediction of 60 % of the peak where 40 % is the best ever measured: at 40 % the same step takes
-// 60 / 40 times as long.
+// A prediction of 60 % of the peak where 40 % is the best ever measured: at 40 % the same step
+// takes 60 / 40 times as long.
 TEST(Certainty, TheIntervalReachesTheBestThatWasMeasured) {
   const HwProfile node = load_cluster("dgx-h100").node;
   MeasuredRuns measured;
@@ -105,11 +105,9 @@ TEST(Certainty, TheIntervalReachesTheBestThatWasMeasured) {
   Evidence theirs{load_stack("own")};
   theirs.stack.values = {{"gemm", 0, 1, 0.01, "fitted", "runs"}};
   const std::vector<double> rests = reliances({});
-  const Certainty above =
-      certainty_of({Seconds{1}, 0.6, rests}, theirs, measured, node, kind);
+  const Certainty above = certainty_of({Seconds{1}, 0.6, rests}, theirs, measured, node, kind);
   EXPECT_DOUBLE_EQ(above.interval.high.value, 1.5);
-  const Certainty below =
-      certainty_of({Seconds{1}, 0.3, rests}, theirs, measured, node, kind);
+  const Certainty below = certainty_of({Seconds{1}, 0.3, rests}, theirs, measured, node, kind);
   EXPECT_LT(below.interval.high.value, 1.5);
   EXPECT_DOUBLE_EQ(above.interval.low.value, below.interval.low.value);
 }

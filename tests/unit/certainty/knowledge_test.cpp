@@ -149,8 +149,7 @@ TEST(Knowledge, OfSoftwareThatNobodyNamedIsNoBetterThanThatOfUnmeasuredSoftware)
   EXPECT_THAT(known.unknown, ElementsAre("the software is not stated: theirs assumed"));
   Evidence unmeasured = measured_evidence();
   unmeasured.runs.clear();
-  EXPECT_GE(sd_of(known, overall),
-            sd_of(knowledge_of(unmeasured, h100(), known_kind()), overall));
+  EXPECT_GE(sd_of(known, overall), sd_of(knowledge_of(unmeasured, h100(), known_kind()), overall));
 }
 
 TEST(Knowledge, OfADeviceIsThatOfItsClass) {

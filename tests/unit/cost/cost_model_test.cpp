@@ -348,9 +348,9 @@ TEST(CostModel, TheSharesOfTheNetworkMultiply) {
   EXPECT_EQ(alone_us(job, cluster), 70'000) << "7 ms at a tenth of the network";
 }
 
-// A ring of updated parameters has so many of a node's ports, whoever gathers beside it: four groups
-// of a rank per node each have a quarter of the network, which is less than half of it and twice an
-// eighth.
+// A ring of updated parameters has so many of a node's ports, whoever gathers beside it: four
+// groups of a rank per node each have a quarter of the network, which is less than half of it and
+// twice an eighth.
 TEST(CostModel, GroupsThatGatherUpdatesSideBySideEachHaveTheirPorts) {
   const auto gather = [](double ports) {
     Cluster cluster = small_machine(2);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "hwprofiles/stack.h"
 #include "tests/support/error_message.h"
 
@@ -50,11 +52,12 @@ TEST(MeasuredRuns, OfTheCatalogueSpeakOfItsStacksAndRates) {
   EXPECT_FALSE(runs.stacks.empty());
   EXPECT_FALSE(runs.best.empty());
   for (const MeasuredStack& stack : runs.stacks) {
-    EXPECT_NO_THROW(load_stack(stack.name)) << stack.name;
-    for (const std::string& rate : stack.fitted) {
-      bool known = false;
-      for (const StackRate& row : stack_rates()) known = known || row.name == rate;
-      EXPECT_TRUE(known) << stack.name << " " << rate;
+    const StackProfile profile = load_stack(stack.name);
+    for (const std::string& key : stack.fitted) {
+      const bool known = std::ranges::any_of(profile.values, [&](const StackValue& value) {
+        return rate_key(value.name, value.capability) == key && value.source == "fitted";
+      });
+      EXPECT_TRUE(known) << stack.name << " " << key;
     }
   }
 }

@@ -51,7 +51,8 @@ TEST(RecordPlan, KernelsByDeviceFormatAndFusion) {
   EXPECT_THAT(planned({{"\"bf16\"", "\"int4\""}}).unsupported, HasSubstr("products in \"int4\""));
 }
 
-// torchtitan computes some products of each layer again, which fused attention alone does not ask for.
+// torchtitan computes some products of each layer again, which fused attention alone does not ask
+// for.
 TEST(RecordPlan, SelectiveRecomputationIsThatOfTheSoftware) {
   const auto recomputed = [](const char* source) {
     RunRecord run = sample_run();

@@ -13,9 +13,7 @@ RunStack found(const RunRecord& run) {
   return stack_of(run, catalogues.hardware.device(run.hardware.device), catalogues.stacks);
 }
 
-std::string stack_name(const RunRecord& run) {
-  return found(run).stack->name;
-}
+std::string stack_name(const RunRecord& run) { return found(run).stack->name; }
 
 TEST(RunStack, AWordStandsAlone) {
   EXPECT_TRUE(has_word("ZeRO (1910.02054), Fig 4", "ZeRO"));
@@ -119,10 +117,11 @@ TEST(RunStack, DeepSpeedOnLaterDevicesIsNotThatOf2020) {
 TEST(RunStack, SoftwareThatPeopleNameIsFound) {
   RunRecord run = sample_run();
   run.hardware.device = "h100_sxm5_80gb";
-  const std::pair<const char*, const char*> kNamed[] = {
-      {"pytorch/torchtitan docs", "torchtitan"}, {"TorchTitan (2410.06511)", "torchtitan"},
-      {"Hugging Face Trainer", "hf"},            {"transformers 4.50", "hf"},
-      {"AI-Hypercomputer MaxText", "maxtext"}};
+  const std::pair<const char*, const char*> kNamed[] = {{"pytorch/torchtitan docs", "torchtitan"},
+                                                        {"TorchTitan (2410.06511)", "torchtitan"},
+                                                        {"Hugging Face Trainer", "hf"},
+                                                        {"transformers 4.50", "hf"},
+                                                        {"AI-Hypercomputer MaxText", "maxtext"}};
   for (const auto& [source, stack] : kNamed) {
     run.source = source;
     run.flash_attention.reset();
