@@ -71,7 +71,7 @@ struct StackRates {
   double transport = 0;
   double bucket = 0;  // bytes of gradients that are summed at once, at least; 0: those of a unit
   // 1: with ZeRO 1 each rank sums all gradients, in one all-reduce, and updated parameters are
-  // gathered in one piece [nanotron].
+  // gathered in one piece [Nanotron].
   double summed_whole = 0;
   double list_copy = 0;        // host time per parameter and rank of such a gather, in seconds
   double sliced_boundary = 0;  // 1: tensor parallel ranks send a slice each to the next stage

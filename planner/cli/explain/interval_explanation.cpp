@@ -51,7 +51,7 @@ struct ToTheBest {
 std::optional<ToTheBest> to_the_best(const TimePrediction& time,
                                      const std::vector<SpreadPart>& parts) {
   if (!time.certainty.exceeded) return std::nullopt;
-  double further = std::log(time.certainty.interval.high / time.sim.period);
+  double further = std::log(time.certainty.interval.high.value / time.sim.period.value);
   for (const SpreadPart& part : parts) further -= part.high;
   constexpr double kRounding = 1e-9;
   if (further < kRounding) return std::nullopt;
