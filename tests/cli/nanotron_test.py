@@ -24,6 +24,7 @@ class Nanotron(CliTest):
             cls.records = {record["id"]: record for record in map(json.loads, lines)}
 
     def setUp(self):
+        super().setUp()
         answer = self.good_json("validate", RUNS)
         self.ratios = [(self.records[row["id"]], row["predicted_s"] / row["measured_s"])
                        for row in answer["rows"]]
