@@ -373,7 +373,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
   call.border = call.border * stack.network;
   const bool updated = gathers_update(node);
   const BytesPerSecond most = ring_of_update(cluster_);
-  const bool by_few_ports = updated && call.nodes > 1 && most < call.border;
+  const bool by_few_ports = updated && call.nodes > 1 && most <= call.border;
   if (by_few_ports) call.border = most;
   const CollectiveProfile* profile = cluster_.node.device.collectives.get();
   call.bytes = at_once(stage, node, full);

