@@ -25,7 +25,7 @@ constexpr double kBackwardProducts = 2.5;
 constexpr std::int64_t kWidestUnmasked = 96;
 // Of squared distances. How many heads there are in all matters less than how long and wide each
 // is; kernels of other head sizes are other kernels. [derived]
-constexpr NearPoints::Place kScale{0.3, 1, 20, 0.3};
+constexpr NearPoints::Place kTileScale{0.3, 1, 20, 0.3};
 
 // [Dao23] 128 queries; [Shah24 app. B] 192 where a head is small and nothing is masked, otherwise
 // 128; two tiles of 128 per thread block on Blackwell, [derived] from the steps of its rows.
@@ -198,14 +198,14 @@ double AttentionTables::unmasked(const AttentionSize& size) const {
   // of 16,384 tokens, 276 and 369 TFLOP/s with and without one at 64, 298 with one at 128.
   constexpr double kMaskAt128 = 0.136, kLeast = 0.5;
   if (!seeing_all_.at.empty() && size.head_size <= kWidestUnmasked)
-    return std::exp(seeing_all_.mean_near(place_of(size, size.head_size), kScale));
+    return std::exp(seeing_all_.mean_near(place_of(size, size.head_size), kTileScale));
   const auto masked_at = [&](std::int64_t head_size) {
-    return std::exp(masked_.mean_near(place_of(size, head_size), kScale));
+    return std::exp(masked_.mean_near(place_of(size, head_size), kTileScale));
   };
   const double masked = masked_at(size.head_size);
   double saved = masked * kMaskAt128 * 128 / real(size.head_size);
   if (!seeing_all_.at.empty()) {
-    const double all = std::exp(seeing_all_.mean_near(place_of(size, kCompared), kScale));
+    const double all = std::exp(seeing_all_.mean_near(place_of(size, kCompared), kTileScale));
     saved = (masked_at(kCompared) - all) * kCompared / real(size.head_size);
   }
   return std::max(masked - saved, kLeast * masked);
@@ -213,7 +213,7 @@ double AttentionTables::unmasked(const AttentionSize& size) const {
 
 double AttentionTables::forward(const AttentionSize& size) const {
   if (size.sees_all) return unmasked(size);
-  return std::exp(masked_.mean_near(place_of(size, size.head_size), kScale));
+  return std::exp(masked_.mean_near(place_of(size, size.head_size), kTileScale));
 }
 
 const NearPoints& AttentionTables::trained(const AttentionSize& size) const {
@@ -227,8 +227,8 @@ double AttentionTables::factor(const AttentionSize& size) const {
   const NearPoints::Place place = place_of(size, size.head_size);
   double log = 0;
   const NearPoints& points = trained(size);
-  if (!size.cached && !points.at.empty()) log += points.mean_near(place, kScale);
-  if (size.backward && !backward_.at.empty()) log += backward_.mean_near(place, kScale);
+  if (!size.cached && !points.at.empty()) log += points.mean_near(place, kTileScale);
+  if (size.backward && !backward_.at.empty()) log += backward_.mean_near(place, kTileScale);
   return forward(size) * std::exp(log);
 }
 

@@ -145,7 +145,7 @@ std::string value_text(const JsonNode& node) {
   return node.string();
 }
 
-std::vector<std::string> read_words(const JsonNode& node) {
+std::vector<std::string> words_of_list(const JsonNode& node) {
   std::vector<std::string> words;
   for (const JsonNode& word : node.items()) words.push_back(word.non_empty_string());
   return words;
@@ -171,9 +171,9 @@ StackProfile read_stack(const JsonNode& root) {
   StackProfile stack;
   stack.name = in.member("name").non_empty_string();
   stack.description = in.member("description").non_empty_string();
-  stack.software = read_words(in.member("software"));
+  stack.software = words_of_list(in.member("software"));
   if (const auto weak = in.optional_member("weak_software"))
-    stack.weak_software = read_words(*weak);
+    stack.weak_software = words_of_list(*weak);
   if (const auto newest = in.optional_member("newest_capability"))
     stack.newest_capability = static_cast<int>(newest->integer(1, kMostCapability));
   stack.fused = in.member("fused").boolean();
