@@ -66,9 +66,8 @@ constexpr std::array<StackRate, 37> kRates{{
     {"network", &StackRates::network, false, kLeastFactor, 1, 0.8, 0.25,
      "share of the network's rate that collectives reach"},
     {"gather_network", &StackRates::gather_network, false, kLeastFactor, 1, 0.5, 0.8,
-     "share of that of all ports of a node with which one group gathers updated parameters of ZeRO "
-     "1 "
-     "and 2"},
+     "share of that of all ports of a node with which one group gathers updated parameters of "
+     "ZeRO 1 and 2"},
     {"transport", &StackRates::transport, true, 0, 1, 0, 0,
      "what messages between nodes take longer than over InfiniBand verbs"},
     {"bucket", &StackRates::bucket, false, 0, 1e12, 0, 0,

@@ -153,6 +153,13 @@ void add_hardware(const HwProfile& node, Knowledge& knowledge) {
     knowledge.covariance[products][products] += kAssumedSettling * kAssumedSettling;
 }
 
+// A run that speaks for this class of devices stands among those measured.
+bool has_class(const std::optional<MeasuredStack>& measured, const std::string& device) {
+  return measured && std::ranges::any_of(measured->devices, [&](const std::string& other) {
+           return same_class(other, device);
+         });
+}
+
 // Software in a class of devices that no run speaks for, in words; nothing: one does.
 std::optional<std::string> unknown_software(const Evidence& evidence,
                                             const std::optional<MeasuredStack>& measured,
@@ -160,8 +167,7 @@ std::optional<std::string> unknown_software(const Evidence& evidence,
   const std::string& stack = evidence.stack.name;
   if (!evidence.stated) return fmt::format("the software is not stated: {} assumed", stack);
   if (!measured) return fmt::format("no run of stack {} was ever measured", stack);
-  const auto alike = [&](const std::string& device) { return same_class(device, kind.device); };
-  if (std::ranges::any_of(measured->devices, alike)) return std::nullopt;
+  if (has_class(measured, kind.device)) return std::nullopt;
   return fmt::format("no run of stack {} on {}", stack, kind.device);
 }
 
@@ -227,8 +233,7 @@ Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Ki
   const bool measured = is_ideal(evidence.stack) && is_calibrated(node, HardwareTime::kProducts);
   if (!measured || evidence.covariance) add_rates(evidence, capability_of(node), knowledge);
   const std::optional<MeasuredStack> runs = runs_for(evidence, kind.device);
-  const auto alike = [&](const std::string& device) { return same_class(device, kind.device); };
-  if (!runs || std::ranges::none_of(runs->devices, alike)) add_hardware(node, knowledge);
+  if (!has_class(runs, kind.device)) add_hardware(node, knowledge);
   add_overall(evidence, runs, kind, knowledge);
   return knowledge;
 }
