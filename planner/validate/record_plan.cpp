@@ -39,10 +39,6 @@ constexpr Simplification kSimplifications[] = {
      "dropout beside fused attention is left out"},
     {[](const RunRecord& run, const PlannedRun&) { return says(run, "--attn-bwd-chunks"); },
      "attention's backward in one piece"},
-    {[](const RunRecord& run, const PlannedRun&) {
-       return run.parallel.tp_comm_overlap.value_or(false);
-     },
-     "tensor parallel collectives beside products: left to the stack"},
 };
 
 bool decides(const StackProfile& stack, std::string_view pointer) {
@@ -280,12 +276,23 @@ bool takes_homes(const StackProfile& stack, Plan& plan) {
   return true;
 }
 
-// How the software is said to have run where its usual ways are others.
+// Of the collectives of tensor parallel ranks that run piece by piece beside products: where
+// Transformer Engine does it as in nemo2024, else what is usual.
+double exposed_of_pieces(Modules modules) {
+  constexpr double kOfTransformerEngine = 0.25;
+  const auto rates = stack_rates();
+  const double usual = std::ranges::find(rates, "tensor_exposed", &StackRate::name)->usual;
+  return modules == Modules::kMegatron ? kOfTransformerEngine : usual;
+}
+
+// How the software is said to have run where its usual ways are others. [MegatronCore]
+// tp_comm_overlap off: the products of a layer wait for all that tensor parallel ranks exchange.
+// Sums of input gradients beside weight gradients are another option.
 StackRates rates_of(const RunRecord& run, const StackProfile& stack, int capability) {
   StackRates rates = stack.rates_on(capability);
-  // [MegatronCore] tp_comm_overlap off: the products of a layer wait for all that tensor parallel
-  // ranks exchange. Sums of input gradients beside weight gradients are another option.
-  if (!run.parallel.tp_comm_overlap.value_or(true)) rates.tensor_exposed = 1;
+  if (const auto& overlap = run.parallel.tp_comm_overlap)
+    rates.tensor_exposed =
+        *overlap ? std::min(rates.tensor_exposed, exposed_of_pieces(rates.modules)) : 1;
   return rates;
 }
 
