@@ -59,6 +59,7 @@ void apply_system(HwProfile& node, const SystemFacts& system) {
   wires.gpus_per_switch = std::max(1, system.devices_per_node / switches);
   wires.nics_per_switch = system.nics == 0 ? 0 : std::max(1, system.nics / switches);
   node.latency.transport = system.transport;
+  wires.ring_out = system.ring_out;
   node.sources.insert(node.sources.end(), system.sources.begin(), system.sources.end());
 }
 

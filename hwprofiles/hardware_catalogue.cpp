@@ -64,6 +64,7 @@ SystemFacts read_system(const JsonNode& node) {
     system.nics = in.integer("nics", 1, kMaxParts);
     system.nic = in.bytes_per_second("nic");
     if (in.has("transport")) system.transport = in.seconds("transport");
+    if (in.has("ring_out")) system.ring_out = in.bytes_per_second("ring_out");
   }
   if (in.has("host_memory")) system.host_memory = in.bytes("host_memory");
   if (in.has("cpu_cores")) system.cpu_cores = in.integer("cpu_cores", 1, kMaxParts);

@@ -49,6 +49,7 @@ struct SystemFacts {
   int nics = 0;             // of a node; 0: no network
   BytesPerSecond nic{};     // of each, per direction
   Seconds transport{};      // as LatencyProfile::transport
+  std::optional<BytesPerSecond> ring_out;  // as TopologySpec::ring_out
   std::optional<Bytes> host_memory;
   std::optional<int> cpu_cores;
   std::optional<int> drives;

@@ -51,8 +51,12 @@ struct TopologySpec {
   LinkClass socket_peer;              // socket <-> socket
   LinkClass nic_pcie;                 // pcie switch <-> nic
   LinkClass nic;                      // nic <-> fabric
-  LinkClass nvme_read;                // drive -> socket
-  LinkClass nvme_write;               // socket -> drive
+  // What the rings of one group reach out of a node where its library was measured to use less than
+  // the ports have: a single thread of it, or few channels, serve them. Groups beside each other
+  // have threads and channels of their own.
+  std::optional<BytesPerSecond> ring_out;
+  LinkClass nvme_read;   // drive -> socket
+  LinkClass nvme_write;  // socket -> drive
 
   int gpus() const { return sockets * switches_per_socket * gpus_per_switch; }
   int nics() const { return sockets * switches_per_socket * nics_per_switch; }

@@ -371,6 +371,9 @@ OpCost CostModel::collective(int stage, const Node& node) {
   if (reach.islands > 1) call.border_alone = border_alone(pattern, call);
   const StackRates& stack = cluster_.stack;
   call.border = call.border * stack.network;
+  const auto& ring_out = cluster_.node.topology.ring_out;
+  if (ring_out && pattern.kind == PatternKind::kRing)
+    call.border = std::min(call.border, *ring_out);
   const bool updated = gathers_update(node);
   const BytesPerSecond most = ring_of_update(cluster_);
   const bool by_few_ports = updated && call.nodes > 1 && most <= call.border;
