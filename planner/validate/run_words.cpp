@@ -20,6 +20,7 @@ const Word kWords[] = {
     {"--recompute-att", {kAttention}},
     {"SAVE_QKV_OUT_PROJ", {kNorm, kAttention, kFc1, kActivation}},
     {"SAVE_DOT_ONLY", {kNorm, kAttention, kActivation}},
+    {"minimal_flash", {kNorm, kActivation}},
     {"save_qkv_proj", {kNorm, kAttention, kProjection, kFc1, kActivation}},
 };
 constexpr LayerOperator kAll[] = {kNorm, kQkv, kAttention, kProjection, kFc1, kActivation};
