@@ -365,6 +365,27 @@ TEST(CostModel, GroupsThatGatherUpdatesSideBySideEachHaveTheirPorts) {
   EXPECT_EQ(gather(0.125), 2 * gather(1));
 }
 
+// 70 MB into and out of each of two nodes at 1 GB/s, where the ports have 10. Four groups of a rank
+// of each node have a quarter of the ports each, 2.5 GB/s: what one of them is limited to, too, and
+// no less for the others beside it. What a rank sends to another is no ring.
+TEST(CostModel, RingsOfAGroupLeaveANodeAsFastAsTheirLibraryWasMeasuredTo) {
+  Cluster cluster = small_machine(2);
+  cluster.node.topology.ring_out = BytesPerSecond{1e9};
+  const auto takes = [&](CollectiveKind kind, int ranks, int beside) {
+    ClassBuilder program;
+    program.collective(kind, testing_support::groups::kData, 80 * kMega);
+    return alone_us(make_job(program, ranks, beside), cluster);
+  };
+  EXPECT_EQ(takes(CollectiveKind::kAllGather, 8, 1), 70'000);
+  EXPECT_EQ(takes(CollectiveKind::kAllGather, 2, 4), 40'000);
+  const auto pairs = takes(CollectiveKind::kAllToAll, 8, 1);
+  cluster.node.topology.ring_out = BytesPerSecond{2.5e9};
+  EXPECT_EQ(takes(CollectiveKind::kAllGather, 2, 4), 16'000);
+  cluster.node.topology.ring_out.reset();
+  EXPECT_EQ(takes(CollectiveKind::kAllGather, 2, 4), 16'000);
+  EXPECT_EQ(takes(CollectiveKind::kAllToAll, 8, 1), pairs);
+}
+
 // 2 data parallel replicas of 4 tensor parallel ranks, each of which holds all of the boundary of a
 // micro-batch of 2 sequences of 1,250 tokens.
 TEST(CostModel, TensorParallelRanksSendASliceOfABoundaryThatAllOfThemHold) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "hwprofiles/peer_shape.h"
 #include "planner/core/error.h"
 
@@ -208,6 +210,31 @@ TEST(BuildCluster, PeerLinksRunAsOnTheBoard) {
   EXPECT_DOUBLE_EQ(share(quad, {0, 1, 2, 3}), 1);
   EXPECT_DOUBLE_EQ(share({.device = "gh200_96", .gpus_per_node = 2}, {0, 1}), 1) << "NVL2";
   EXPECT_DOUBLE_EQ(share({.device = "mi300x", .gpus_per_node = 8}, {3, 6}), 1.0 / 7);
+}
+
+// BigScience measured 54 Gbit/s as the bus bandwidth of one all-reduce over 16 nodes with four
+// ports of 100 Gbit/s each.
+TEST(BuildCluster, ASystemSaysWhatTheRingsOfAGroupReach) {
+  const auto ring_out = [](const char* device, const char* system) {
+    return built({.device = device, .system = system, .gpus_per_node = 4, .nodes = 16})
+        .cluster.node.topology.ring_out;
+  };
+  EXPECT_EQ(ring_out("v100_sxm2_16gb", "jean_zay_v100")->value, 54e9 / 8);
+  EXPECT_EQ(ring_out("v100_sxm3_32gb", "jean_zay_v100_32")->value, 54e9 / 8);
+  EXPECT_FALSE(ring_out("v100_sxm3_32gb", "dgx2").has_value());
+}
+
+// [derived] Power above that of memory and leakage grows with the third power of the clock. Given:
+// an H100 SXM settles 1.13 below the clock of its peak with 600 of 700 W.
+TEST(BuildCluster, DevicesWithLessPowerSettleLower) {
+  const auto sustained = [](const char* device) {
+    return built({.device = device, .gpus_per_node = 8, .nodes = 1}).cluster.node.device.sustained;
+  };
+  const double sxm = 1.13, per_multiprocessor = 600.0 / 132;
+  EXPECT_EQ(sustained("h100_sxm5_80gb"), sxm);
+  EXPECT_NEAR(sustained("h100_hbm2e_96gb_meta"), sxm * std::cbrt(600.0 / 400), 0.01);
+  const double clock = 1.83 / sxm * std::cbrt((350.0 - 80) / 114 / per_multiprocessor);
+  EXPECT_NEAR(sustained("h100_pcie_80gb"), 1.62 / clock, 0.01) << "the peak is at 1.62 GHz";
 }
 
 TEST(BuildCluster, SystemsThatMeetOverEfaSayWhatItsMessagesTake) {

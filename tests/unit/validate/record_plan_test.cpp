@@ -117,19 +117,27 @@ TEST(RecordPlan, LlmFoundryReducesIn16Bits) {
   EXPECT_EQ(run.plan.precision.grad_cast, GradientCast::kAfterReduction);
 }
 
-// [MegatronCore] Without tp_comm_overlap nothing of these collectives runs beside the products.
-TEST(RecordPlan, CollectivesThatAreSaidNotToOverlapAreExposed) {
-  const auto exposed = [](const char* overlap) {
+// [MegatronCore] Without tp_comm_overlap nothing of these collectives runs beside the products;
+// with it a part does, also where the software does not overlap by itself.
+TEST(RecordPlan, CollectivesOverlapAsTheRecordSays) {
+  const auto exposed = [](const char* software, const char* overlap) {
     return planned({{"a100_sxm4_80gb", "h100_sxm5_80gb"},
-                    {"Fast training", "NeMo"},
+                    {"Fast training", software},
                     {"\"flash_attention\": false", "\"flash_attention\": true"},
                     {"\"tp_comm_overlap\": null", overlap}})
         .cluster.stack.tensor_exposed;
   };
-  const double usual = exposed("\"tp_comm_overlap\": null");
-  EXPECT_LT(usual, 1);
-  EXPECT_EQ(exposed("\"tp_comm_overlap\": true"), usual);
-  EXPECT_EQ(exposed("\"tp_comm_overlap\": false"), 1);
+  const double of_engine = exposed("NeMo", "\"tp_comm_overlap\": null");
+  EXPECT_LT(of_engine, 1);
+  EXPECT_EQ(exposed("NeMo", "\"tp_comm_overlap\": true"), of_engine);
+  EXPECT_EQ(exposed("NeMo", "\"tp_comm_overlap\": false"), 1);
+  EXPECT_EQ(exposed("Megatron-Core", "\"tp_comm_overlap\": null"), 1);
+  EXPECT_EQ(exposed("Megatron-Core", "\"tp_comm_overlap\": true"), of_engine)
+      << "the same engine's kernels";
+  EXPECT_EQ(exposed("torchtitan", "\"tp_comm_overlap\": null"), 1);
+  const double compiled = exposed("torchtitan", "\"tp_comm_overlap\": true");
+  EXPECT_LT(of_engine, compiled);
+  EXPECT_LT(compiled, 1);
 }
 
 TEST(RecordPlan, TheRecipeHasTheStatedBytes) {

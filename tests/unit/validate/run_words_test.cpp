@@ -17,6 +17,8 @@ TEST(RunWords, OptionsNameTheOperatorsThatAreRecomputed) {
             (OperatorSet{kFc1, kActivation, kNorm}));
   EXPECT_EQ(recomputed_operators(saying("remat policy save_qkv_proj")),
             (OperatorSet{kNorm, kAttention, kProjection, kFc1, kActivation}));
+  EXPECT_EQ(recomputed_operators(saying("remat policy minimal_flash")),
+            (OperatorSet{kNorm, kActivation}));
   EXPECT_TRUE(recomputed_operators(saying("selective (attention core)")).empty());
   EXPECT_TRUE(recomputed_operators(RunRecord{}).empty());
 }
