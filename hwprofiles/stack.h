@@ -32,6 +32,10 @@ struct StackRates {
   // Whether weight gradients of micro-batches are added up by kernels of their own, not inside the
   // products that give them.
   bool sums_apart = false;
+  // Whether the batch is the first dimension of activations. PyTorch's collectives join and cut the
+  // first one only, so those of the sequence copy what they gathered or are to scatter [PyTorch
+  // torch/distributed/_functional_collectives.py].
+  bool batch_first = false;
   double overall = 1;  // time of everything, beside what the others say
   // Time over that of the device's table or roofline.
   double gemm = 1;               // matrix products of layers and LM head

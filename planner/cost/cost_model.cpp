@@ -69,6 +69,11 @@ bool may_be_hidden(const Node& node) {
   return between_products(node) && !hands_on(node.collective);
 }
 
+// Whether parts of the sequence are joined or cut, where the batch may be in front of them.
+bool moves_sequence(const Node& node) {
+  return may_be_hidden(node) && node.collective != CollectiveKind::kAllReduce;
+}
+
 // The method of members that meet in one node.
 struct MethodWords {
   std::string_view plain, through_host;
@@ -387,6 +392,8 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const MethodWords words = words_of(node.collective);
   if (through_host && (wiring_.has_peer_link() || time.method == words.plain))
     time.method = words.through_host;
+  if (stack.batch_first && moves_sequence(node))
+    time.latency += stream_time(full * 2, cluster_.node.device).time;
   const double exposed = exposed_share(node, stack);
   const Bytes sent = sent_bytes(call.kind, full, n);
   const Bytes moved = call.nodes == 1 ? std::min(sent, time.moved) : sent;
