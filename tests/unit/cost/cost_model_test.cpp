@@ -365,6 +365,28 @@ TEST(CostModel, GroupsThatGatherUpdatesSideBySideEachHaveTheirPorts) {
   EXPECT_EQ(gather(0.125), 2 * gather(1));
 }
 
+// [PyTorch torch/distributed/_functional_collectives.py] Gathered parts are joined along the first
+// dimension, and copied where the sequence is the second: 80 MB are read and written at 1 TB/s.
+// Sums of whole activations need no copy, nor do other lanes' collectives.
+TEST(CostModel, SequencesBehindTheBatchAreCopiedWhenTheyAreGathered) {
+  const auto takes = [](CollectiveKind kind, Lane lane, bool batch_first) {
+    Cluster cluster = small_machine();
+    cluster.stack.batch_first = batch_first;
+    ClassBuilder program;
+    program.collective(kind, testing_support::groups::kData, 80 * kMega);
+    Job job = make_job(program, 4);
+    job.classes[0].program.nodes[0].lane = lane;
+    return alone_us(job, cluster);
+  };
+  const auto copies = [&](CollectiveKind kind, Lane lane) {
+    return takes(kind, lane, true) - takes(kind, lane, false);
+  };
+  EXPECT_EQ(copies(CollectiveKind::kAllGather, Lane::kCommTensor), 160);
+  EXPECT_EQ(copies(CollectiveKind::kReduceScatter, Lane::kCommTensor), 160);
+  EXPECT_EQ(copies(CollectiveKind::kAllReduce, Lane::kCommTensor), 0);
+  EXPECT_EQ(copies(CollectiveKind::kAllGather, Lane::kCommGather), 0);
+}
+
 // 70 MB into and out of each of two nodes at 1 GB/s, where the ports have 10. Four groups of a rank
 // of each node have a quarter of the ports each, 2.5 GB/s: what one of them is limited to, too, and
 // no less for the others beside it. What a rank sends to another is no ring.
