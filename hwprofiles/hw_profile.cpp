@@ -273,11 +273,7 @@ HwProfile read_node(const NodeFile& file) {
   profile.name = object.member("name").non_empty_string();
   const auto description = object.optional_member("description");
   profile.description = description ? description->non_empty_string() : profile.name;
-  if (const auto aliases = object.optional_member("aliases")) {
-    for (const JsonNode& alias : aliases->items()) {
-      profile.aliases.push_back(alias.non_empty_string());
-    }
-  }
+  if (const auto aliases = object.optional_member("aliases")) profile.aliases = aliases->words();
   profile.device = read_device(section("device"));
   profile.host = read_host(section("host"));
   if (object.optional_member("nvme")) profile.nvme = read_nvme(section("nvme"));

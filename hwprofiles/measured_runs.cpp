@@ -15,12 +15,6 @@ namespace {
 
 constexpr std::int64_t kMostRuns = 1'000'000'000;
 
-std::vector<std::string> read_words(const JsonNode& node) {
-  std::vector<std::string> words;
-  for (const JsonNode& word : node.items()) words.push_back(word.non_empty_string());
-  return words;
-}
-
 MeasuredStack read_measured_stack(const JsonNode& node) {
   JsonObject in = node.object();
   MeasuredStack stack;
@@ -28,10 +22,10 @@ MeasuredStack read_measured_stack(const JsonNode& node) {
   stack.runs = static_cast<int>(in.member("runs").integer(1, kMostRuns));
   stack.run_sd = in.member("run_sd").number(0, 10);
   stack.most_devices = static_cast<int>(in.member("most_devices").integer(1, kMostRuns));
-  stack.devices = read_words(in.member("devices"));
-  stack.formats = read_words(in.member("formats"));
-  stack.features = read_words(in.member("features"));
-  stack.fitted = read_words(in.member("fitted"));
+  stack.devices = in.member("devices").words();
+  stack.formats = in.member("formats").words();
+  stack.features = in.member("features").words();
+  stack.fitted = in.member("fitted").words();
   const JsonNode rows = in.member("correlation");
   for (const JsonNode& row : rows.items()) {
     std::vector<double>& values = stack.correlation.emplace_back();

@@ -144,12 +144,6 @@ std::string value_text(const JsonNode& node) {
   return node.string();
 }
 
-std::vector<std::string> words_of_list(const JsonNode& node) {
-  std::vector<std::string> words;
-  for (const JsonNode& word : node.items()) words.push_back(word.non_empty_string());
-  return words;
-}
-
 std::vector<RecomputedShare> read_selective(const JsonNode& node) {
   std::vector<RecomputedShare> shares;
   double layers = 0;
@@ -170,9 +164,9 @@ StackProfile read_stack(const JsonNode& root) {
   StackProfile stack;
   stack.name = in.member("name").non_empty_string();
   stack.description = in.member("description").non_empty_string();
-  stack.software = words_of_list(in.member("software"));
+  stack.software = in.member("software").words();
   if (const auto weak = in.optional_member("weak_software"))
-    stack.weak_software = words_of_list(*weak);
+    stack.weak_software = weak->words();
   if (const auto newest = in.optional_member("newest_capability"))
     stack.newest_capability = static_cast<int>(newest->integer(1, kMostCapability));
   stack.fused = in.member("fused").boolean();

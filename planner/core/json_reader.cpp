@@ -121,6 +121,12 @@ std::vector<JsonNode> JsonNode::items() const {
   return result;
 }
 
+std::vector<std::string> JsonNode::words() const {
+  std::vector<std::string> words;
+  for (const JsonNode& word : items()) words.push_back(word.non_empty_string());
+  return words;
+}
+
 std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
   if (is_missing()) return {};
   if (!is_object()) fail_expected("an object");

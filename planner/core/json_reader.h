@@ -67,6 +67,7 @@ class JsonNode {
   Seconds seconds() const;
 
   std::vector<JsonNode> items() const;                            // array elements
+  std::vector<std::string> words() const;                         // array of non-empty strings
   std::vector<std::pair<std::string, JsonNode>> members() const;  // free-form object, file order
   JsonObject object() const;                                      // object with known keys
 
