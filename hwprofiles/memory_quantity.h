@@ -40,8 +40,13 @@ enum class MemoryQuantity : std::uint8_t {
   kEndsStay,
   kGather,
   kReducedStay,
+  kGatherBuffers,
+  kReducer,
+  kUpdateGather,
+  kCollectivesLag,
+  kGivesBack,
 };
-inline constexpr std::size_t kMemoryQuantityCount = 27;
+inline constexpr std::size_t kMemoryQuantityCount = 32;
 
 struct MemoryQuantityRow {
   MemoryQuantity quantity;

@@ -65,6 +65,19 @@ constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
      "bytes per parameter of a gathered layer: what it comes into, until the next one comes"},
     {kReducedStay, "reduced_stay", false, kYes,
      "1: what a layer's gradients are reduced from is held until the next layer's are"},
+    {kGatherBuffers, "gather_buffers", false, kMostEach,
+     "buffers that stay, into which all activations come that tensor parallel ranks gather; 0: "
+     "each comes into memory of its own"},
+    {kReducer, "reducer", false, kMostEach,
+     "bytes per parameter whose gradients are reduced whole while backward runs: its buckets"},
+    {kUpdateGather, "update_gather", false, kMostEach,
+     "bytes per parameter that is gathered after the update of its shards: all come in one piece"},
+    {kCollectivesLag, "collectives_lag", false, kYes,
+     "1: what a collective reads or writes is free again when the device has come so far; the host "
+     "is ahead by the launch queue"},
+    {kGivesBack, "gives_back", false, kYes,
+     "1: a run needs the segments with which its allocator gets through, which gives back free "
+     "ones when memory runs out; 0: what is in use"},
 }};
 
 double read_number(const MemoryQuantityRow& row, const JsonNode& node) {

@@ -1,15 +1,13 @@
 #include "planner/place/allocator_replay.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
-#include "planner/place/caching_allocator.h"
 #include "planner/place/held_besides.h"
+#include "planner/place/request_replay.h"
 #include "planner/program/instances/cursor.h"
 #include "planner/program/job/model_end.h"
 #include "planner/program/verify/shorten.h"
@@ -17,19 +15,11 @@
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kBeforeStep = -1, kNever = -1;
 constexpr std::size_t kClosed = ~std::size_t{0};
 
 Bytes scaled(double bytes_each, std::int64_t count) {
   return {std::llround(bytes_each * static_cast<double>(count))};
 }
-
-// From the instance before which it is made to the one after which it is given back.
-struct Request {
-  Bytes size;
-  std::int64_t first, last;
-  Holder holder;
-};
 
 // What stands beside an operand of a kernel of forward as long as that is kept: its result, or what
 // it reads and changes first.
@@ -66,22 +56,23 @@ class RequestList {
   }
 
   // Parameters that the rank updates, and gathered ones outside the layers, in elements.
-  std::vector<Request> collect(std::int64_t updated, std::int64_t ends) {
+  Requests collect(std::int64_t updated, std::int64_t ends) {
     const ProgramIndex index(p_);
     if (besides_.ends_stay) find_ends();
     const std::int64_t count = index.all_nodes();
+    if (besides_.gather_buffers > 0) share_gathered(count);
     add(besides_.always, kBeforeStep, count, Holder::kAlways);
     for (BufferId id = 0; id < p_.buffers.size(); ++id)
       if (counts(id) && stays(p_.buffers[id])) add(p_.buffers[id].size(), kBeforeStep, count);
     Cursor at(index, std::nullopt, false);
     for (now_ = 0; now_ < count; ++now_, at.advance()) walk(*at);
     hold_for_update(scaled(besides_.update, updated));
+    add(scaled(besides_.update_gather, gathered_), count - 1, count - 1, Holder::kUpdate);
     if (besides_.ends_stay) hold_ends(ends);
     std::stable_sort(list_.begin(), list_.end(),
                      [](const Request& a, const Request& b) { return a.first < b.first; });
-    return std::move(list_);
+    return {std::move(list_), std::move(launched_), update_first_};
   }
-  std::int64_t update_first() const { return update_first_; }
 
  private:
   using Range = std::pair<std::int64_t, std::int64_t>;
@@ -120,6 +111,7 @@ class RequestList {
     const Node& node = p_.nodes[at.node];
     const auto operands = p_.operands(node);
     for (const View& view : operands) use(view, at.env);
+    count_launches(at, operands);
     hold_for_loss(node, operands);
     see_update(node);
     hold_on_its_way(node, operands, at.env);
@@ -127,6 +119,29 @@ class RequestList {
     for (const Beside& beside : besides_of(node, operands)) hold_beside(beside, at.env);
     if (node.kernel == KernelId::kSoftmaxBackward)
       add(scaled(besides_.passes, operands[0].shape.elements()), now_, now_, Holder::kPasses);
+  }
+
+  void count_launches(const Instance& at, std::span<const View> operands) {
+    if (besides_.launches.empty()) return;
+    launched_.push_back(launches_);
+    launches_ += besides_.launches[at.node];
+    if (p_.nodes[at.node].kind != OpKind::kCollective) return;
+    for (const View& view : operands)
+      if (const std::size_t request = slot_of(view, at.env).request; request != kClosed)
+        list_[request].lags = true;
+  }
+
+  // All activations that tensor parallel ranks gather come into the same few buffers.
+  void share_gathered(std::int64_t count) {
+    Bytes most{0};
+    for (const Node& node : p_.nodes) {
+      if (node.kind != OpKind::kCollective || node.role.action != Action::kGatherRanks) continue;
+      const View* result = result_of(p_.operands(node));
+      if (result == nullptr) continue;
+      end_[result->buffer] = End::kReplaced;
+      most = std::max(most, p_.buffers[result->buffer].slot_size);
+    }
+    for (std::int32_t i = 0; i < besides_.gather_buffers; ++i) add(most, kBeforeStep, count);
   }
 
   // The first that the node writes.
@@ -263,18 +278,22 @@ class RequestList {
     if (node.role.phase != Phase::kNorm && node.role.phase != Phase::kUpdate) return;
     if (update_first_ == kNever) update_first_ = now_;
     update_last_ = now_;
+    if (!is_gather(node)) return;
+    if (const View* result = result_of(p_.operands(node))) gathered_ += result->shape.elements();
   }
 
-  // The copy of the logits lives from the first kernel of the loss to the last.
+  // Copies of the logits, each in fp32 or less, live from the first kernel of the loss to the last.
   void hold_for_loss(const Node& node, std::span<const View> operands) {
     const bool last =
         node.kernel == KernelId::kCrossEntropy || node.kernel == KernelId::kCrossEntropyParallel;
     const bool any = last || node.kernel == KernelId::kCrossEntropyStatistics;
     if (node.kind != OpKind::kKernel || !any) return;
-    if (loss_ == kClosed)
-      loss_ = add(scaled(besides_.loss, operands[0].shape.elements()), now_, now_, Holder::kLoss);
-    extend(loss_);
-    if (last) loss_ = kClosed;
+    if (loss_.empty())
+      for (double rest = besides_.loss; rest > 0; rest -= kCopy)
+        loss_.push_back(add(scaled(std::min(rest, kCopy), operands[0].shape.elements()), now_, now_,
+                            Holder::kLoss));
+    for (const std::size_t copy : loss_) extend(copy);
+    if (last) loss_.clear();
   }
 
   void hold_for_update(Bytes size) {
@@ -287,12 +306,17 @@ class RequestList {
   std::vector<Slot> slots_;
   std::vector<Request> list_;
   std::int64_t now_ = 0;
-  std::size_t loss_ = kClosed, gathering_ = kClosed, reducing_ = kClosed;
+  static constexpr double kCopy = 4;  // bytes per logit
+  std::vector<std::size_t> loss_;
+  std::size_t gathering_ = kClosed, reducing_ = kClosed;
   std::vector<End> end_;                           // by buffer
   std::map<BufferId, std::size_t> end_gradients_;  // the last request of each buffer
   std::int64_t first_gather_ = kNever;
   DType gathered_dtype_ = DType::kF32;
   std::int64_t update_first_ = kNever, update_last_ = kNever;
+  std::int64_t gathered_ = 0;  // parameters, after the update
+  double launches_ = 0;
+  std::vector<double> launched_;
 };
 
 std::int64_t parameters_outside_layers(const Job& job, const RankClass& own) {
@@ -300,44 +324,6 @@ std::int64_t parameters_outside_layers(const Job& job, const RankClass& own) {
   for (const UnitHome& home : own.homes)
     if (const Unit& unit = job.units[home.unit]; !unit.per_layer) elements += unit.flat_elements;
   return elements;
-}
-
-ReplayedMemory replay(const std::vector<Request>& requests, std::int64_t update_first,
-                      bool expandable_segments) {
-  std::vector<std::size_t> by_last(requests.size());
-  std::iota(by_last.begin(), by_last.end(), std::size_t{0});
-  std::stable_sort(by_last.begin(), by_last.end(), [&](std::size_t a, std::size_t b) {
-    return requests[a].last < requests[b].last;
-  });
-  CachingAllocator allocator(expandable_segments);
-  std::vector<CachingAllocator::Handle> handles(requests.size());
-  ReplayedMemory result;
-  result.requests = static_cast<std::int64_t>(requests.size());
-  result.at_peak.assign(kHolderCount, Bytes{0});
-  std::array<Bytes, kHolderCount> held{};
-  const auto of = [&](std::size_t i) -> Bytes& {
-    return held[static_cast<std::size_t>(requests[i].holder)];
-  };
-  Bytes live{0};
-  std::size_t ended = 0;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    for (; requests[by_last[ended]].last < requests[i].first; ++ended) {
-      allocator.release(handles[by_last[ended]]);
-      live -= requests[by_last[ended]].size;
-      of(by_last[ended]) -= requests[by_last[ended]].size;
-    }
-    handles[i] = allocator.allocate(requests[i].size);
-    live += requests[i].size;
-    of(i) += requests[i].size;
-    const bool is_before = update_first == kNever || requests[i].first < update_first;
-    if (is_before) result.before_update = std::max(result.before_update, live);
-    if (live <= result.live) continue;
-    result.live = live;
-    result.at_peak.assign(held.begin(), held.end());
-  }
-  result.allocated = allocator.most_allocated();
-  result.reserved = allocator.most_reserved();
-  return result;
 }
 
 }  // namespace
@@ -361,10 +347,14 @@ std::optional<ReplayedMemory> replay_allocator(const Job& job, std::size_t rank_
   const std::int64_t period = micro_period(own.program);
   const Program program = shorten(own.program, period, 2 * period + kKeptMicros);
   if (ProgramIndex(program).all_nodes() > kMostReplayed) return std::nullopt;
-  RequestList list(program, besides);
-  const std::vector<Request> requests =
-      list.collect(updated_parameters(own), parameters_outside_layers(job, own));
-  return replay(requests, list.update_first(), expandable_segments);
+  const Requests requests =
+      RequestList(program, besides)
+          .collect(updated_parameters(own), parameters_outside_layers(job, own));
+  const RequestReplay replay(requests, besides.queue, besides.gives_back ? kReplayedSteps : 1,
+                             expandable_segments);
+  std::optional<ReplayedMemory> memory = replay.run(RequestReplay::kNoLimit);
+  if (besides.gives_back) memory->least = replay.least(*memory);
+  return memory;
 }
 
 }  // namespace zplan

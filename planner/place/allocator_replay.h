@@ -7,6 +7,8 @@
 //   live       most bytes requested at a time
 //   allocated  the same, as the allocator rounds requests
 //   reserved   most bytes of segments
+//   least      bytes of segments, to 1 %, with which the allocator still gets through that gives
+//              back free ones when it runs out: what is in use and what fragments
 // A loop over micro-batches is cut to two periods of its slots and kKeptMicros iterations, by whole
 // periods: later ones repeat the same requests. Jobs of more than kMostReplayed instances even so
 // are not replayed.
@@ -21,12 +23,15 @@
 namespace zplan {
 
 inline constexpr std::int64_t kKeptMicros = 2;
+// Where segments are given back, since the second step meets the segments that the first one cut.
+inline constexpr int kReplayedSteps = 2;
 inline constexpr std::int64_t kMostReplayed = std::int64_t{1} << 21;
 
 struct HeldBesides;  // held_besides.h
 
 struct ReplayedMemory {
   Bytes live{0}, allocated{0}, reserved{0};
+  Bytes least{0};              // `allocated` where the framework is not said to give back
   std::vector<Bytes> at_peak;  // of `live`, by Holder
   std::int64_t requests = 0;
   Bytes before_update{0};  // as `live`, of what comes before the first node of norm and update

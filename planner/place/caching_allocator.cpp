@@ -17,6 +17,10 @@ constexpr Bytes kSegmentRounding = 2 * kMiB;
 // Addresses of a segment lie together: no segment is larger.
 constexpr std::size_t kAddressesPerSegment = std::size_t{1} << 46;
 
+Bytes rounded(Bytes size) { return round_up(std::max(size, Bytes{1}), kRounding); }
+
+bool is_small(Bytes request) { return request <= kLargestSmall; }
+
 std::size_t pool_index(bool small) { return small ? 0 : 1; }
 
 Bytes segment_size(Bytes request, bool small) {
@@ -98,9 +102,27 @@ void CachingAllocator::split(Handle block, Bytes request) {
   put_free(right);
 }
 
+bool CachingAllocator::has_room(Bytes size, Bytes capacity) const {
+  const Bytes request = rounded(size);
+  const bool small = is_small(request);
+  return pool(small).lower_bound({request, 0, 0}) != pool(small).end() ||
+         reserved_ + segment_size(request, small) <= capacity;
+}
+
+void CachingAllocator::give_back() {
+  for (std::set<Key>& blocks : free_)
+    std::erase_if(blocks, [&](const Key& key) {
+      const Block& block = blocks_[key.block];
+      if (block.before != kNone || block.after != kNone) return false;
+      reserved_ -= block.size;
+      unused_.push_back(key.block);
+      return true;
+    });
+}
+
 CachingAllocator::Handle CachingAllocator::allocate(Bytes size) {
-  const Bytes request = round_up(std::max(size, Bytes{1}), kRounding);
-  const bool small = request <= kLargestSmall;
+  const Bytes request = rounded(size);
+  const bool small = is_small(request);
   std::set<Key>& blocks = pool(small);
   const auto found = blocks.lower_bound({request, 0, 0});
   Handle block = kNone;

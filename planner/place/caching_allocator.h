@@ -11,7 +11,8 @@
 //   freeing   a block joins its free neighbours of the segment
 //   expandable segments: one of each pool, that grows at its end by pages of 2 MiB (small), 20 MiB
 //             (large); every rest of at least 512 B is split off
-// Left out: several streams, giving back segments when memory runs out.
+//   giving back  segments of which nothing is in use leave when memory runs out
+// Left out: several streams.
 #pragma once
 
 #include <array>
@@ -32,9 +33,13 @@ class CachingAllocator {
   using Handle = std::size_t;
   Handle allocate(Bytes size);
   void release(Handle block);
+  // Whether a free block holds the request, or a new segment within so many bytes of all.
+  bool has_room(Bytes size, Bytes capacity) const;
+  void give_back();
 
-  Bytes allocated() const { return allocated_; }  // rounded, of the blocks in use
-  Bytes reserved() const { return reserved_; }    // of the segments
+  Bytes size(Handle block) const { return blocks_[block].size; }  // rounded
+  Bytes allocated() const { return allocated_; }                  // rounded, of the blocks in use
+  Bytes reserved() const { return reserved_; }                    // of the segments
   Bytes most_allocated() const { return most_allocated_; }
   Bytes most_reserved() const { return most_reserved_; }
 
@@ -54,6 +59,7 @@ class CachingAllocator {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   std::set<Key>& pool(bool small) { return free_[small ? 0 : 1]; }
+  const std::set<Key>& pool(bool small) const { return free_[small ? 0 : 1]; }
   Handle add(Block block);
   Handle new_segment(Bytes request, bool small);
   Handle grown(Bytes request, bool small);

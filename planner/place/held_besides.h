@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "planner/core/units.h"
 
@@ -64,6 +65,16 @@ struct HeldBesides {
   // Per element of a layer's unit that is gathered: what it comes into, until the next one comes.
   double gather = 0;
   bool reduced_stay = false;  // what a unit's gradients leave from is held until the next one's do
+  // Buffers that activations gathered over tensor parallel ranks share, held all the time.
+  std::int32_t gather_buffers = 0;
+  double update_gather =
+      0;  // per parameter whose shards are gathered after the update, in one piece
+  // Of each node of the program, and by how many of them the host is ahead of the device. What a
+  // collective reads or writes is free again when the device has come to where the host released
+  // it. Empty: at once.
+  std::vector<double> launches{};
+  double queue = 0;
+  bool gives_back = false;  // the least segments count with which the allocator gets through
 };
 
 }  // namespace zplan

@@ -88,9 +88,14 @@ void explain_allocator(const Explained& plan, Explanations& out) {
   const Term context = bytes_term("context", use.context, at + ".context_bytes");
   const Term communicators =
       bytes_term("communicators", use.communicator_bytes, at + ".communicator_bytes");
-  add_estimate(at + ".needed", use.device, "in use, and beside the allocator",
-               {bytes_term("in use", use.allocated.central, at + ".allocated.expected_bytes"),
-                context, communicators},
+  std::vector<Term> needed{
+      bytes_term("in use", use.allocated.central, at + ".allocated.expected_bytes"), context,
+      communicators};
+  if (use.replay && use.replay->least > use.replay->allocated)
+    needed.push_back(bytes_term("cut up so that it cannot be given back",
+                                use.replay->least - use.replay->allocated,
+                                "replayed (planner/place/request_replay.h)"));
+  add_estimate(at + ".needed", use.device, "in use, and beside the allocator", std::move(needed),
                out);
   add_estimate(at + ".shown", use.shown, "segments, and beside the allocator",
                {bytes_term("segments", use.reserved.central, at + ".reserved.expected_bytes"),

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "hwprofiles/memory_quantity.h"
+#include "planner/cost/module_kernels.h"
 #include "planner/place/held_besides.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -46,17 +48,19 @@ std::int32_t communicators_of(const Job& job, const Program& program) {
 // What a stack holds on the devices of a Job's kernel set.
 class Held {
  public:
-  Held(const Job& job, const RankClass& own, const StackMemory& memory)
+  Held(const Job& job, const RankClass& own, const Cluster& cluster)
       : job_(job),
         own_(own),
-        memory_(memory),
+        cluster_(cluster),
+        memory_(cluster.memory),
         capability_(find_kernel_set(job.kernel_set).capability) {}
 
   double at(MemoryQuantity q) const { return memory_.at(q, capability_); }
 
   HeldBesides besides() const {
     if (!memory_.given) return {};
-    return {.always = rounded(at(kLibraries) + at(kOverlapLibraries) + buckets() + token_pairs()),
+    return {.always = rounded(at(kLibraries) + at(kOverlapLibraries) + buckets() + reducer() +
+                              token_pairs()),
             .loss = at(kLoss),
             .residual = has_kernel(own_.program, KernelId::kDropoutResidualAdd) ? 0 : at(kResidual),
             .attention = at(kAttention),
@@ -72,7 +76,12 @@ class Held {
             .fused_qkv = at(kFusedQkv),
             .ends_stay = at(kEndsStay) > 0,
             .gather = at(kGather),
-            .reduced_stay = at(kReducedStay) > 0};
+            .reduced_stay = at(kReducedStay) > 0,
+            .gather_buffers = static_cast<std::int32_t>(at(kGatherBuffers)),
+            .update_gather = at(kUpdateGather),
+            .launches = launches(),
+            .queue = static_cast<double>(cluster_.node.device.launch_queue_depth),
+            .gives_back = at(kGivesBack) > 0};
   }
 
   // Of the bytes from the allocator.
@@ -84,10 +93,10 @@ class Held {
       return number(replay.at_peak[static_cast<std::size_t>(holder)]);
     };
     return part(at(kLibraries), kLibraries) + part(at(kOverlapLibraries), kOverlapLibraries) +
-           part(buckets(), kBuckets) + part(token_pairs(), kTokenPairs) +
-           part(held(Holder::kLoss), kLoss) + part(held(Holder::kResidual), kResidual) +
-           part(held(Holder::kAttention), kAttention) + of_modules(held) +
-           part(held(Holder::kUpdate), update_quantity()) +
+           part(buckets(), kBuckets) + part(reducer(), kReducer) +
+           part(token_pairs(), kTokenPairs) + part(held(Holder::kLoss), kLoss) +
+           part(held(Holder::kResidual), kResidual) + part(held(Holder::kAttention), kAttention) +
+           of_modules(held) + part(held(Holder::kUpdate), update_quantity()) +
            square(number(replay.live) * at(kResidualError));
   }
 
@@ -115,6 +124,26 @@ class Held {
     });
     return leave ? at(kBuckets) : 0;
   }
+  // Of gradients that ranks with copies of them sum while backward runs.
+  double reducer() const {
+    const bool sums =
+        std::any_of(own_.program.nodes.begin(), own_.program.nodes.end(), [](const Node& node) {
+          return node.kind == OpKind::kCollective && node.role.phase == Phase::kBackward &&
+                 node.role.action == Action::kReduce;
+        });
+    const bool is_sharded = update_quantity() == kUpdateShard;
+    return sums && !is_sharded ? at(kReducer) * static_cast<double>(updated_parameters(own_)) : 0;
+  }
+  // Kernels that each node starts on the device.
+  std::vector<double> launches() const {
+    std::vector<double> each;
+    if (at(kCollectivesLag) <= 0) return each;
+    for (const Node& node : own_.program.nodes)
+      each.push_back(node.kind == OpKind::kKernel
+                         ? module_kernels(node.kernel, cluster_.stack.modules).launches
+                         : 1);
+    return each;
+  }
   // Of softmax, which modules with LayerNorms work out in 16 bits.
   double in_fp32(MemoryQuantity q) const {
     return has_kernel(own_.program, KernelId::kRmsNormForward) ? at(q) : 0;
@@ -132,6 +161,7 @@ class Held {
 
   const Job& job_;
   const RankClass& own_;
+  const Cluster& cluster_;
   const StackMemory& memory_;
   int capability_;
 };
@@ -150,7 +180,7 @@ StackMemoryUse stack_memory_use(const Job& job, std::size_t rank_class, const Cl
   const RankClass& own = job.classes[rank_class];
   const DeviceProfile& device = cluster.node.device;
   const StackMemory& memory = cluster.memory;
-  const Held held(job, own, memory);
+  const Held held(job, own, cluster);
   StackMemoryUse use;
   use.stage = own.stage;
   use.replay = replay_allocator(job, rank_class, held.besides(), memory.says(kExpandable));
@@ -160,11 +190,13 @@ StackMemoryUse stack_memory_use(const Job& job, std::size_t rank_class, const Cl
                                ? rounded(held.at(kCommunicator) * use.communicators)
                                : device.reserve_communicators;
   const Bytes slab = own.placement.slab[static_cast<std::size_t>(Tier::kGpu)];
-  double allocated = number(slab + device.reserve_workspace), reserved = allocated;
+  double allocated = number(slab + device.reserve_workspace);
+  double reserved = allocated, least = allocated;
   double variance = square(kReserveUncertainty * number(device.reserve_workspace));
   if (memory.given && use.replay) {
     allocated = number(use.replay->allocated);
     reserved = number(use.replay->reserved);
+    least = number(use.replay->least);
     variance = held.variance(*use.replay);
   }
   const double beside = number(use.context + use.communicator_bytes);
@@ -172,9 +204,9 @@ StackMemoryUse stack_memory_use(const Job& job, std::size_t rank_class, const Cl
   use.allocated = estimate(allocated, variance);
   const double cached = memory.given ? square(kCacheUncertainty * reserved) : 0;
   use.reserved = estimate(reserved, variance + cached);
-  use.device = estimate(allocated + beside, all);
+  use.device = estimate(least + beside, all);
   // An allocator gives back what it only caches before the device runs out [PyTorch].
-  const double most = std::max(number(device.memory), allocated + beside);
+  const double most = std::max(number(device.memory), least + beside);
   use.shown = estimate(std::min(reserved + beside, most), all + cached);
   return use;
 }

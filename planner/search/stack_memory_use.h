@@ -35,7 +35,7 @@ struct StackMemoryUse {
   Bytes context{0}, communicator_bytes{0};
   MemoryEstimate allocated;  // most bytes in use at a time
   MemoryEstimate reserved;   // the segments
-  MemoryEstimate device;     // in use, and beside the allocator: what must be there
+  MemoryEstimate device;     // in use or cut up, and beside the allocator: what must be there
   MemoryEstimate shown;      // reserved, and beside it: as nvidia-smi shows
 };
 

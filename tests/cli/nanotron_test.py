@@ -1,5 +1,7 @@
 """Runs of nanotron without pipelines: data and tensor parallelism within nodes and over them.
 
+Memory: what its allocator reserves, and which runs did not fit.
+
 Medians, since some of the runs were out of order: of those on 64 nodes, and of those of 4,096
 sequences, most took six times as long for each micro-batch as equal ones on 2 to 32 nodes. They
 are left out here; the means of all rows are in the answer of `zplan validate`.
@@ -13,7 +15,11 @@ from cli_support import ROOT, CliTest, main
 
 RUNS = os.path.join(ROOT, "tests", "data", "nanotron_runs.jsonl")
 IN_A_NODE = 8  # GPUs
+FAILED = os.path.join(ROOT, "tests", "data", "nanotron_failed.jsonl")
 SOUND_NODES, SOUND_BATCH = 32, 256
+# A run that takes longer than 4/3 of the prediction was out of order, or short of memory: its host
+# was not ahead of the device, or its allocator gave back what it would else have kept.
+SOUND_SLOWDOWN = 4 / 3
 
 
 class Nanotron(CliTest):
@@ -26,6 +32,7 @@ class Nanotron(CliTest):
     def setUp(self):
         super().setUp()
         answer = self.good_json("validate", RUNS)
+        self.rows = answer["rows"]
         self.ratios = [(self.records[row["id"]], row["predicted_s"] / row["measured_s"])
                        for row in answer["rows"]]
         self.assertEqual(len(self.ratios), 296)
@@ -46,6 +53,21 @@ class Nanotron(CliTest):
         for nodes in (few, many):
             ratios = self.of(nodes, over_nodes=True)
             self.assertLessEqual(abs(statistics.median(ratios) - 1), 0.20, nodes)
+
+    def test_reserved_memory(self):
+        ratios = [row["predicted_gib"] / row["measured_gib"] for row in self.rows
+                  if row["measured_s"] < SOUND_SLOWDOWN * row["predicted_s"]]
+        self.assertGreater(len(ratios), 240)
+        self.assertLessEqual(statistics.mean(abs(ratio - 1) for ratio in ratios), 0.06)
+        self.assertLessEqual(abs(statistics.median(ratios) - 1), 0.03)
+
+    def test_what_fits(self):
+        refused = [row["id"] for row in self.rows if not row["fits"]]
+        self.assertLessEqual(len(refused) / len(self.rows), 0.01, refused)
+        failed = self.good_json("validate", FAILED)["rows"]
+        self.assertEqual(len(failed), 93)
+        passed = [row["id"] for row in failed if row["fits"]]
+        self.assertLessEqual(len(passed) / len(failed), 0.07, passed)
 
 
 if __name__ == "__main__":

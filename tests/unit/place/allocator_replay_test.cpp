@@ -132,6 +132,106 @@ TEST(AllocatorReplay, OfEqualPeaksTheFirstOneIsSplit) {
   EXPECT_EQ(replay->at_peak[static_cast<std::size_t>(Holder::kLoss)], Bytes{16 * kMiB});
 }
 
+TEST(AllocatorReplay, EachCopyOfLogitsIsInFp32) {
+  SampleBuilder b;
+  const BufferId logits = b.buffer("logits", 16 * kMiB, 1, Category::kActivations);
+  b.kernel(role(Phase::kForward, Part::kLoss), Lane::kCompute, KernelId::kCrossEntropy,
+           {mebibytes(logits, Access::kWrite, 16)});
+  const auto replay = replay_allocator(job_of(b), 0, {.loss = 10});
+  EXPECT_EQ(replay->live, Bytes{(16 + 40) * kMiB});
+  EXPECT_EQ(replay->requests, 1 + 3) << "of 4, 4 and 2 bytes";
+}
+
+constexpr Role kGatherRanks{Phase::kForward, Part::kMlpNorm, Action::kGatherRanks};
+constexpr Role kSumRanks{Phase::kForward, Part::kLayer, Action::kSumRanks};
+
+// A product's 32 MiB, which ranks sum to 16 MiB, in each of `layers`.
+Job summed_over_ranks(std::int32_t layers) {
+  SampleBuilder b;
+  for (std::int32_t i = 0; i < layers; ++i) {
+    const BufferId whole = b.buffer("whole", 32 * kMiB, 1, Category::kActivations);
+    const BufferId sum = b.buffer("sum", 16 * kMiB, 1, Category::kActivations);
+    b.kernel(role(Phase::kForward, Part::kLayer), Lane::kCompute, KernelId::kFillZero,
+             {mebibytes(whole, Access::kWrite, 32)});
+    b.node({.role = kSumRanks, .kind = OpKind::kCollective, .lane = Lane::kCommTensor},
+           {mebibytes(whole, Access::kRead, 32), mebibytes(sum, Access::kWrite, 16)});
+  }
+  return job_of(b);
+}
+
+// A launch for each of two nodes of a layer; a queue of three is as long as the next layer.
+TEST(AllocatorReplay, WhatCollectivesUseIsNotFreeBeforeTheDeviceComesToItsRelease) {
+  const Job job = summed_over_ranks(4);
+  const auto held = [&](double queue) {
+    return replay_allocator(job, 0, {.launches = std::vector<double>(8, 1), .queue = queue});
+  };
+  const auto once = replay_allocator(job, 0, {});
+  EXPECT_EQ(once->reserved, Bytes{48 * kMiB});
+  EXPECT_EQ(held(0)->reserved, once->reserved);
+  EXPECT_EQ(held(3)->reserved, 2 * once->reserved);
+  EXPECT_EQ(held(1000)->reserved, 4 * once->reserved);
+  EXPECT_EQ(held(1000)->live, once->live);
+  EXPECT_EQ(held(1000)->allocated, once->allocated) << "released, which is what PyTorch counts";
+}
+
+TEST(AllocatorReplay, WhenMemoryRunsOutTheHostWaitsForTheDevice) {
+  const auto replay =
+      replay_allocator(summed_over_ranks(4), 0,
+                       {.launches = std::vector<double>(8, 1), .queue = 1000, .gives_back = true});
+  EXPECT_EQ(replay->reserved, Bytes{4 * 48 * kMiB});
+  EXPECT_EQ(replay->least, replay->allocated);
+}
+
+// 64 MiB in one piece and in two of 40 MiB, of which the first stays in a segment of 64.
+TEST(AllocatorReplay, WhatIsCutUpCannotBeGivenBack) {
+  SampleBuilder b;
+  const BufferId large = b.buffer("large", 64 * kMiB, 1, Category::kActivations);
+  const BufferId kept = b.buffer("kept", 40 * kMiB, 1, Category::kActivations);
+  const BufferId other = b.buffer("other", 40 * kMiB, 1, Category::kActivations);
+  const Role r = role(Phase::kForward, Part::kLayer);
+  b.kernel(r, Lane::kCompute, KernelId::kFillZero, {mebibytes(large, Access::kWrite, 64)});
+  b.kernel(r, Lane::kCompute, KernelId::kFillZero, {mebibytes(kept, Access::kWrite, 40)});
+  b.kernel(r, Lane::kCompute, KernelId::kAccumulate,
+           {mebibytes(kept, Access::kRead, 40), mebibytes(other, Access::kWrite, 40)});
+  const Job job = job_of(b);
+  const auto replay = replay_allocator(job, 0, {.gives_back = true});
+  EXPECT_EQ(replay->allocated, Bytes{80 * kMiB});
+  EXPECT_EQ(replay->reserved, Bytes{104 * kMiB});
+  EXPECT_LE(replay->least, replay->reserved);
+  EXPECT_GE(replay->least * 100, replay->reserved * 99) << "the segment of 64 MiB is in use";
+  EXPECT_EQ(replay_allocator(job, 0, {})->least, replay->allocated) << "not said to give back";
+}
+
+TEST(AllocatorReplay, WhatRanksGatherComesIntoBuffersThatStay) {
+  SampleBuilder b;
+  const BufferId part = b.buffer("part", 4 * kMiB, 1, Category::kActivations);
+  const Role r = role(Phase::kForward, Part::kLayer);
+  for (const std::int64_t size : {32, 64}) {
+    const BufferId whole = b.buffer("whole", size * kMiB, 1, Category::kActivations);
+    b.kernel(r, Lane::kCompute, KernelId::kFillZero, {mebibytes(part, Access::kWrite, 4)});
+    b.node({.role = kGatherRanks, .kind = OpKind::kCollective, .lane = Lane::kCommTensor},
+           {mebibytes(part, Access::kRead, 4), mebibytes(whole, Access::kWrite, size)});
+  }
+  const Job job = job_of(b);
+  EXPECT_EQ(replay_allocator(job, 0, {})->live, Bytes{(4 + 64) * kMiB});
+  EXPECT_EQ(replay_allocator(job, 0, {.gather_buffers = 2})->live, Bytes{(4 + 2 * 64) * kMiB});
+}
+
+// A quarter of 8 Mi parameters is updated here.
+TEST(AllocatorReplay, UpdatedParametersAreGatheredInOnePieceAtTheEnd) {
+  SampleBuilder b;
+  const BufferId param = b.buffer("param", 32 * kMiB, 1, Category::kParameters, true);
+  b.kernel(role(Phase::kUpdate, Part::kLayer), Lane::kCompute, KernelId::kFillZero,
+           {mebibytes(param, Access::kWrite, 8)});
+  b.node({.role = {Phase::kUpdate, Part::kLayer, Action::kGather},
+          .kind = OpKind::kCollective,
+          .lane = Lane::kCommGather},
+         {mebibytes(param, Access::kRead, 8), mebibytes(param, Access::kWrite, 32)});
+  const Job job = job_of(b);
+  EXPECT_EQ(replay_allocator(job, 0, {})->live, Bytes{32 * kMiB});
+  EXPECT_EQ(replay_allocator(job, 0, {.update_gather = 2})->live, Bytes{(32 + 16) * kMiB});
+}
+
 TEST(AllocatorReplay, ReplayedLayersKeepCopiesTooAndBackwardDoesNot) {
   const auto copies = [](Phase phase) {
     SampleBuilder b;

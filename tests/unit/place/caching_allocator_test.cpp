@@ -103,6 +103,25 @@ TEST(CachingAllocator, FragmentsWhereExpandableSegmentsDoNot) {
   EXPECT_EQ(reserved(true), 120 * kMiB) << "grown by a page, not by a segment";
 }
 
+// Of 64 MiB the last 16 are in use, 32 MiB are not.
+TEST(CachingAllocator, GivesBackSegmentsOfWhichNothingIsInUse) {
+  CachingAllocator a(false);
+  const auto whole = a.allocate(64 * kMiB);
+  const auto other = a.allocate(32 * kMiB);
+  a.release(whole);
+  const auto front = a.allocate(48 * kMiB);
+  a.allocate(16 * kMiB);
+  a.release(front);
+  a.release(other);
+  EXPECT_FALSE(a.has_room(64 * kMiB, 128 * kMiB));
+  a.give_back();
+  EXPECT_EQ(a.reserved(), 64 * kMiB);
+  EXPECT_TRUE(a.has_room(64 * kMiB, 128 * kMiB)) << "in a segment of its own";
+  EXPECT_FALSE(a.has_room(64 * kMiB, 127 * kMiB));
+  EXPECT_TRUE(a.has_room(48 * kMiB, Bytes{0})) << "where the front was";
+  EXPECT_EQ(a.most_reserved(), 96 * kMiB);
+}
+
 TEST(CachingAllocator, PeaksStay) {
   CachingAllocator a(false);
   const auto block = a.allocate(64 * kMiB);

@@ -97,6 +97,36 @@ TEST_F(StackMemoryUseOf, UpdatesOfWholeAndOfCutStatesDiffer) {
   EXPECT_EQ(live(1, 60, 0), live(1, 0, 0));
 }
 
+// Of 16-bit parameters and of their gradients' buckets alike.
+TEST_F(StackMemoryUseOf, AReducersBucketsAreOfWholeGradientsThatRanksSum) {
+  const auto buckets = [&](std::int32_t stage, std::int32_t ranks) {
+    plan_.zero_stage = stage;
+    plan_.parallel.dp = ranks;
+    give(kReducer, 0);
+    const Bytes none = use().replay->live;
+    give(kReducer, 2);
+    return use().replay->live - none;
+  };
+  EXPECT_EQ(buckets(0, 2), Bytes{2 * updated_parameters(job().classes[0])});
+  EXPECT_EQ(buckets(0, 1), Bytes{0});
+  EXPECT_EQ(buckets(1, 2), Bytes{0}) << "reduced to shards";
+}
+
+TEST_F(StackMemoryUseOf, AnAllocatorThatGivesBackNeedsWhatItGetsThroughWith) {
+  plan_.parallel.tp = 4;
+  give(kCollectivesLag, 1);
+  cluster_.stack.modules = Modules::kEager;
+  const StackMemoryUse in_use = use();
+  give(kGivesBack, 1);
+  const StackMemoryUse gets_through = use();
+  EXPECT_EQ(in_use.device.central,
+            in_use.allocated.central + in_use.context + in_use.communicator_bytes);
+  EXPECT_EQ(gets_through.device.central,
+            gets_through.replay->least + gets_through.context + gets_through.communicator_bytes);
+  EXPECT_GT(gets_through.replay->least, gets_through.allocated.central);
+  EXPECT_LT(gets_through.replay->least, gets_through.reserved.central);
+}
+
 TEST_F(StackMemoryUseOf, CommunicatorsAreCountedAndLieBesideTheAllocator) {
   plan_.parallel = {.dp = 2, .tp = 2, .pp = 2};
   give(kCommunicator, 1e8);
