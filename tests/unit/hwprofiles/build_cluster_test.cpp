@@ -97,12 +97,12 @@ TEST(BuildCluster, OtherSystemsAreBuiltFromDataSheets) {
 
 TEST(BuildCluster, ProductsSettleAsTheSystemSays) {
   const auto sustained = [](const char* system) {
-    return built({.device = "a100_sxm4_40gb", .system = system, .gpus_per_node = 8})
+    return built({.device = "v100_sxm3_32gb", .system = system, .gpus_per_node = 8})
         .cluster.node.device.sustained;
   };
-  const double settled = catalogue().system("aws_p4d").settled;
+  const double settled = catalogue().system("dgx2h").settled;
   EXPECT_LT(settled, 1);
-  EXPECT_DOUBLE_EQ(sustained("aws_p4d"), sustained("") * settled);
+  EXPECT_DOUBLE_EQ(sustained("dgx2h"), sustained("dgx2") * settled);
 }
 
 TEST(BuildCluster, TheNetworkIsAsStatedElseTheSystemsElseTheUsual) {
