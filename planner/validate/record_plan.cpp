@@ -172,10 +172,9 @@ void choose_recompute(const RunRecord& run, const StackProfile& stack, Plan& pla
   if (chooses_homes(run)) plan.recompute = {{Recompute::kFull}};  // until homes are chosen
   if (!run.recompute) return;
   plan.recompute = {*recompute_from_words(*run.recompute)};
-  if (*run.recompute != "selective") return;
   if (const OperatorSet named = recomputed_operators(run); !named.empty()) {
     plan.recompute = {{.mode = Recompute::kOperators, .operators = named}};
-  } else if (!stack.selective.empty() && run.model.layers > 1) {
+  } else if (*run.recompute == "selective" && !stack.selective.empty() && run.model.layers > 1) {
     plan.recompute = selected_by(stack, static_cast<std::int32_t>(run.model.layers));
   }
 }

@@ -22,6 +22,9 @@ const Word kWords[] = {
     {"SAVE_DOT_ONLY", {kNorm, kAttention, kActivation}},
     {"minimal_flash", {kNorm, kActivation}},
     {"save_qkv_proj", {kNorm, kAttention, kProjection, kFc1, kActivation}},
+    // [PyTorch torch/utils/checkpoint.py] Since 2.1 a recomputation that is not reentrant ends with
+    // the last tensor that backward needs: the input of the layer's last product.
+    {"early stop", {kNorm, kQkv, kAttention, kProjection, kFc1, kActivation}},
 };
 constexpr LayerOperator kAll[] = {kNorm, kQkv, kAttention, kProjection, kFc1, kActivation};
 

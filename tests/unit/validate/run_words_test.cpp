@@ -23,6 +23,14 @@ TEST(RunWords, OptionsNameTheOperatorsThatAreRecomputed) {
   EXPECT_TRUE(recomputed_operators(RunRecord{}).empty());
 }
 
+// [PyTorch torch/utils/checkpoint.py] The input of the last product is the last tensor of a layer
+// that backward needs: all but that product is computed again.
+TEST(RunWords, AnEarlyStopRecomputesAllButTheLastProduct) {
+  using enum LayerOperator;
+  EXPECT_EQ(recomputed_operators(saying("full (every block), not reentrant: early stop")),
+            (OperatorSet{kNorm, kQkv, kAttention, kProjection, kFc1, kActivation}));
+}
+
 TEST(RunWords, TheHeadIsInOnePieceUnlessTheyCountMore) {
   EXPECT_EQ(head_chunks(saying("--lmhead-chunks=16 --offload-master")), 16);
   EXPECT_EQ(head_chunks(saying("--offload-master")), 1);
