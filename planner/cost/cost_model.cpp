@@ -313,8 +313,10 @@ OpCost CostModel::kernel(int stage, const Node& node) {
   }
   const bool unaligned_head = unaligned_head_[static_cast<std::size_t>(stage)];
   RestingTime time = device_time(program(stage), node, demand, kernels_, unaligned_head, cluster_);
-  if (cluster_.stack.sums_apart)
-    time = both(time, stream(accumulation_bytes(node, program(stage).operands(node))));
+  const std::span<const View> operands = program(stage).operands(node);
+  const Bytes epilogue = epilogue_bytes(node, operands, cluster_.stack.modules);
+  time = both(time, epilogue_time(epilogue, cluster_.node.device, cluster_.stack));
+  if (cluster_.stack.sums_apart) time = both(time, stream(accumulation_bytes(node, operands)));
   if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
   return fixed_time(time, demand.kind == WorkKind::kAttention ? "attention" : "stream");
 }

@@ -140,6 +140,15 @@ RestingTime kernel_time(KernelId kernel, const Demand& demand, std::string_view 
   return {};
 }
 
+RestingTime epilogue_time(Bytes bytes, const DeviceProfile& device, const StackRates& stack) {
+  if (bytes.value == 0) return {};
+  RestingTime time = stream_time(bytes, device)
+                         .times(stack.elementwise, constant_of(&StackRates::elementwise))
+                         .after(overhead_of(device));
+  time.time = time.time * stack.overall;
+  return time;
+}
+
 const KernelSet* built_in_kernels(const Job& job) {
   for (const KernelSet& set : kernel_sets()) {
     if (set.id == job.kernel_set) return &set;

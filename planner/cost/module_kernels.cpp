@@ -140,6 +140,28 @@ double host_calls(const Node& node, Modules modules) {
   return of_unit && modules != Modules::kMegatron ? kOfUnit : kOfLibrary;
 }
 
+// [PyTorch aten/src/ATen/native/cuda/Blas.cpp, tools/autograd/derivatives.yaml] A linear layer is a
+// product that adds the bias; the activation reads what it wrote and writes its own, the gradient
+// of the activation reads that of the product and the former input, and the gradient of the bias
+// is a sum over the output's. TorchInductor calls the same library for products.
+Bytes epilogue_bytes(const Node& node, std::span<const View> operands, Modules modules) {
+  if (modules == Modules::kNative || node.kind != OpKind::kKernel) return {};
+  const auto moved = [&](int operand, int times) {
+    return operands[static_cast<std::size_t>(operand)].bytes() * times;
+  };
+  constexpr int kSum = 3, kActivated = 4, kGradientOut = 3, kGradientIn = 1;
+  switch (node.kernel) {
+    case KernelId::kLinearGeluForward:
+      return moved(kSum, 1) + moved(kActivated, 1);
+    case KernelId::kGeluInputGradient:
+      return moved(kGradientOut, 3);
+    case KernelId::kLinearWeightGradient:
+      return moved(kGradientIn, 1);
+    default:
+      return {};
+  }
+}
+
 Bytes accumulation_bytes(const Node& node, std::span<const View> operands) {
   if (node.role.action != Action::kWeightGradient || operands.size() < 3) return {};
   const View& sum = operands[2];

@@ -34,6 +34,11 @@ ModuleKernels module_kernels(KernelId kernel, Modules modules);
 // the library, with the hooks of a sharded unit where it gathers or reduces one.
 double host_calls(const Node& node, Modules modules);
 
+// What kernels of their own move that the Job has inside a product: an activation function, its
+// gradient, and the sum that is the gradient of a bias. 0: the node is no such product, or the
+// modules have it inside, too.
+Bytes epilogue_bytes(const Node& node, std::span<const View> operands, Modules modules);
+
 // What a kernel of its own moves that adds a weight gradient to what earlier micro-batches gave:
 // autograd's result is read, the sum read and written. 0: the node is no such product, or the first
 // of a sum.

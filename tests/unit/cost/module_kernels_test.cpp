@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "hwprofiles/stack.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/kernel_time.h"
@@ -96,6 +98,31 @@ TEST(ModuleKernels, TrafficAndLaunchesFollowTheModules) {
   };
   const double overhead = device.gemm_overhead.value;
   EXPECT_NEAR(time(Modules::kEager) - 8 * overhead, 9 * (time(Modules::kNative) - overhead), 1e-12);
+}
+
+// A layer of 100 tokens from 20 to 80 features in 16 bits. GELU reads and writes 8,000 numbers; its
+// gradient reads those of the product and of its input and writes 8,000; a bias' reads 8,000.
+TEST(ModuleKernels, WhatACompiledKernelHasInsideAProductPyTorchRunsBesideIt) {
+  const auto view = [](std::int64_t rows, std::int64_t columns) {
+    View result;
+    result.dtype = DType::kBf16;
+    result.shape = Shape{rows, columns};
+    return result;
+  };
+  const View narrow = view(100, 20), wide = view(100, 80), weight = view(20, 80), bias = view(1, 80);
+  const auto bytes = [](KernelId kernel, Modules modules, const std::vector<View>& operands) {
+    return epilogue_bytes({.kind = OpKind::kKernel, .kernel = kernel}, operands, modules).value;
+  };
+  const std::vector<View> forward{narrow, weight, bias, wide, wide, narrow};
+  const std::vector<View> input_gradient{narrow, weight, wide, wide, narrow};
+  const std::vector<View> weight_gradient{narrow, wide, weight, bias, narrow};
+  for (const Modules modules : {Modules::kMegatron, Modules::kEager, Modules::kCompiled}) {
+    EXPECT_EQ(bytes(KernelId::kLinearGeluForward, modules, forward), 2 * 16'000);
+    EXPECT_EQ(bytes(KernelId::kGeluInputGradient, modules, input_gradient), 3 * 16'000);
+    EXPECT_EQ(bytes(KernelId::kLinearWeightGradient, modules, weight_gradient), 16'000);
+    EXPECT_EQ(bytes(KernelId::kLinearForward, modules, forward), 0) << "it adds the bias itself";
+  }
+  EXPECT_EQ(bytes(KernelId::kLinearGeluForward, Modules::kNative, forward), 0);
 }
 
 // A gradient of 1000 x 1000 in 16 bits: the result of autograd is read, the sum read and written.
