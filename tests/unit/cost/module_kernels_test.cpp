@@ -4,9 +4,13 @@
 
 #include <vector>
 
+#include "hwprofiles/hw_profile.h"
 #include "hwprofiles/stack.h"
+#include "models/model_config.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/kernel_time.h"
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
 #include "planner/program/kernels/kernel_table.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
@@ -109,7 +113,8 @@ TEST(ModuleKernels, WhatACompiledKernelHasInsideAProductPyTorchRunsBesideIt) {
     result.shape = Shape{rows, columns};
     return result;
   };
-  const View narrow = view(100, 20), wide = view(100, 80), weight = view(20, 80), bias = view(1, 80);
+  const View narrow = view(100, 20), wide = view(100, 80), weight = view(20, 80),
+             bias = view(1, 80);
   const auto bytes = [](KernelId kernel, Modules modules, const std::vector<View>& operands) {
     return epilogue_bytes({.kind = OpKind::kKernel, .kernel = kernel}, operands, modules).value;
   };
@@ -123,6 +128,38 @@ TEST(ModuleKernels, WhatACompiledKernelHasInsideAProductPyTorchRunsBesideIt) {
     EXPECT_EQ(bytes(KernelId::kLinearForward, modules, forward), 0) << "it adds the bias itself";
   }
   EXPECT_EQ(bytes(KernelId::kLinearGeluForward, Modules::kNative, forward), 0);
+}
+
+// [derived] What the device does besides is the same: the Job has one kernel for each.
+TEST(ModuleKernels, AnActivationBesideItsProductTakesAKernelOfItsOwn) {
+  Cluster cluster = load_cluster("dgx-a100");
+  ModelConfig model;
+  model.layers = 1;
+  model.hidden = 512;
+  model.heads = model.kv_heads = 8;
+  model.ffn = 2048;
+  model.vocab = 1024;
+  model.sequence = 512;
+  Plan plan;
+  plan.kernel_set = "cuda.sm80.bf16";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.batch = {.global_batch = 1, .micro_batch = 1, .sequence = 512};
+  Job job = lower(plan, model);
+  place(job, {.slack = plan.slack});
+  const auto seconds = [&](Modules modules) {
+    cluster.stack.modules = modules;
+    const CostModel costs(job, cluster);
+    const std::vector<Node>& nodes = job.classes[0].program.nodes;
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      if (nodes[i].kernel == KernelId::kLinearGeluForward)
+        return to_seconds(costs.costs(0)[i].fixed).value;
+    ADD_FAILURE() << "no product with an activation";
+    return 0.0;
+  };
+  const Bytes read_and_written{512 * 2048 * 2 * 2};
+  const DeviceProfile& device = cluster.node.device;
+  EXPECT_NEAR(seconds(Modules::kCompiled) - seconds(Modules::kNative),
+              stream_time(read_and_written, device).time.value + device.gemm_overhead.value, 1e-11);
 }
 
 // A gradient of 1000 x 1000 in 16 bits: the result of autograd is read, the sum read and written.
