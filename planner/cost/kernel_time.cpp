@@ -35,6 +35,17 @@ RestingTime cast_time(const Product& product, const DeviceProfile& device,
       .times(stack.fp8_casts, constant_of(&StackRates::fp8_casts));
 }
 
+// [MatMul-Guide sec 2.2] cuBLAS before 11.0 takes tensor cores where all sides are multiples of 16
+// bytes, else the units for vectors, with a quarter of the rate on V100 and A100: 31 of 125 and 78
+// of 312 TFLOP/s [CUDA-Guide]. That later ones are as slow is [assumed]. Heads of 100 are such a
+// side; weights are padded where they are split.
+double without_tensor_cores(const Product& p, std::string_view format) {
+  constexpr std::int64_t kNumbers = 8;  // of 16 bits in 16 bytes
+  constexpr double kTensorOverVector = 4;
+  const bool aligned = p.m % kNumbers == 0 && p.n % kNumbers == 0 && p.k % kNumbers == 0;
+  return aligned || !(format == "fp16" || format == "bf16") ? 1 : kTensorOverVector;
+}
+
 // Several products at once are those of attention, or of experts, which are of a layer's matrices.
 RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view format,
                          const DeviceProfile& device, const StackRates& stack) {
@@ -53,6 +64,7 @@ RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view
   work.time = work.time * (static_cast<double>(p.times) * device.sustained);
   const bool of_scores = p.batch > 1 && !kernel_def(kernel).layer_product;
   double StackRates::*const rate = of_scores ? &StackRates::scores : &StackRates::gemm;
+  if (of_scores) work.time = work.time * without_tensor_cores(p, format);
   work = work.times(stack.*rate, constant_of(rate));
   if (format == "fp8") work = work.times(stack.gemm_fp8, constant_of(&StackRates::gemm_fp8));
   const RestingTime alone = slower(work, stream);
