@@ -36,6 +36,14 @@ struct StackRates {
   // first one only, so those of the sequence copy what they gathered or are to scatter [PyTorch
   // torch/distributed/_functional_collectives.py].
   bool batch_first = false;
+  // Whether parameters are fp32 and torch.autocast casts them to 16 bits for each product, where
+  // residual sums, norms and softmax stay in fp32 (planner/cost/autocast.h).
+  bool autocast = false;
+  // Whether each operation of AdamW's formula is a kernel over all parameters, as those of
+  // torch.optim are unless `fused` is asked for.
+  bool foreach_update = false;
+  // Whether fused attention gets its mask as a tensor: kernels that take one work out all pairs.
+  bool dense_mask = false;
   double overall = 1;  // time of everything, beside what the others say
   // Time over that of the device's table or roofline.
   double gemm = 1;               // matrix products of layers and LM head

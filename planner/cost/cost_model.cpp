@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "planner/core/error.h"
+#include "planner/cost/autocast.h"
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/module_kernels.h"
 #include "planner/cost/step_totals.h"
@@ -317,6 +318,7 @@ OpCost CostModel::kernel(int stage, const Node& node) {
   const Bytes epilogue = epilogue_bytes(node, operands, cluster_.stack.modules);
   time = both(time, epilogue_time(epilogue, cluster_.node.device, cluster_.stack));
   if (cluster_.stack.sums_apart) time = both(time, stream(accumulation_bytes(node, operands)));
+  if (cluster_.stack.autocast) time = both(time, stream(autocast_bytes(node, operands)));
   if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
   return fixed_time(time, demand.kind == WorkKind::kAttention ? "attention" : "stream");
 }

@@ -70,6 +70,7 @@ constexpr Row kMegatron[] = {
 //   SwiGLU    SiLU and a product: 10 bytes for 6; 18 for 10 in backward
 //   softmax   in fp32, scaled and masked by kernels of their own: 20 bytes for 4; 22 for 6
 //   loss      logits in fp32, log-softmax, and the gradients of both: 36 bytes for 4
+//   clipping  gradients are read for their norm, then scaled in place: 12 bytes for 4
 constexpr Row kEager[] = {
     {KernelId::kEmbeddingForward, {2, 1, 1}},
     {KernelId::kEmbeddingBackward, {4, 3, 1}},
@@ -109,6 +110,16 @@ constexpr Row kEager[] = {
     {KernelId::kCrossEntropy, {14, 8, 9}},
     {KernelId::kCrossEntropyStatistics, {7, 4, 4.5}},
     {KernelId::kCrossEntropyParallel, {7, 4, 4.5}},
+    {KernelId::kSumSquares, {2, 2, 3}},
+};
+
+// TorchInductor fuses what is pointwise with its neighbours [PyTorch].
+//   loss      a reduction is a kernel: logits are read for their largest, for their sum and for
+//             the gradient, which is written: 4 passes for 2
+//   clipping  as in eager mode: clip_grad_norm_ is not compiled
+constexpr Row kCompiled[] = {
+    {KernelId::kSumSquares, {2, 2, 3}},
+    {KernelId::kCrossEntropy, {1, 1, 2}},
 };
 
 using Table = std::array<ModuleKernels, static_cast<std::size_t>(kKernelCount)>;
@@ -123,10 +134,9 @@ constexpr Table table_of(std::span<const Row> rows) {
 }  // namespace
 
 ModuleKernels module_kernels(KernelId kernel, Modules modules) {
-  static constexpr Table kOfMegatron = table_of(kMegatron), kOfEager = table_of(kEager);
-  const auto at = static_cast<std::size_t>(kernel);
-  if (modules == Modules::kMegatron) return kOfMegatron[at];
-  return modules == Modules::kEager ? kOfEager[at] : ModuleKernels{};
+  static constexpr std::array<Table, 4> kTables{table_of({}), table_of(kMegatron), table_of(kEager),
+                                                table_of(kCompiled)};
+  return kTables[static_cast<std::size_t>(modules)][static_cast<std::size_t>(kernel)];
 }
 
 double host_calls(const Node& node, Modules modules) {

@@ -6,9 +6,9 @@
 //   launches  kernels that the device starts
 //   traffic   bytes that these move, over the compulsory ones of the kernel table
 //
-// Modules::kNative and kCompiled run one kernel for each of the Job: zplan's own program, XLA, and
-// TorchInductor, which fuses neighbours that are pointwise, but nothing into a product
-// (epilogue_bytes()). The others have a row below for each kernel that differs.
+// Modules::kNative runs one kernel for each of the Job: zplan's own program and XLA. The others
+// have a row below for each kernel that differs, kCompiled few: TorchInductor fuses neighbours that
+// are pointwise, but nothing into a product (epilogue_bytes()).
 // [derived] The traffic counts each operand of each kernel once, activations in 16 bits and what
 // the source converts in 32; caches are left out.
 #pragma once

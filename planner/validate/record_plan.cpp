@@ -10,6 +10,7 @@
 #include "hwprofiles/memory_quantity.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
+#include "planner/cost/module_kernels.h"
 #include "planner/plan/choice_text.h"
 #include "planner/plan/choices.h"
 #include "planner/program/kernels/newest_kernel_set.h"
@@ -44,6 +45,10 @@ constexpr Simplification kSimplifications[] = {
 bool decides(const StackProfile& stack, std::string_view pointer) {
   return std::ranges::any_of(stack.choices,
                              [&](const auto& choice) { return choice.first == pointer; });
+}
+
+bool is_pytorch(Modules modules) {
+  return modules == Modules::kEager || modules == Modules::kCompiled;
 }
 
 // [TransformerEngine pytorch/attention/dot_product_attention/utils.py] Neither FlashAttention nor
@@ -92,20 +97,37 @@ bool goes_with_stage(const PrecisionRecipe& recipe, const Plan& plan) {
   return !illegal(alone, 1);
 }
 
+// [PyTorch] Parameters in fp32 that no gather of FSDP casts are cast by torch.autocast for each
+// product. Where the software is a guess, so is what it keeps its parameters in.
+bool casts_for_products(const RunRecord& run, const std::optional<PrecisionRecipe>& usual,
+                        const PlannedRun& out) {
+  constexpr std::int32_t kGathers = 2;  // from this ZeRO stage on
+  const bool gathers = out.plan.zero_stage >= kGathers;
+  if (gathers || run.precision.compute == "fp32" || !is_pytorch(out.cluster.stack.modules))
+    return false;
+  if (run.precision.param_bytes)
+    return *run.precision.param_bytes == static_cast<double>(size_of(DType::kF32).value);
+  return out.stack_stated && usual && usual->param == DType::kF32;
+}
+
 void choose_recipe(const RunRecord& run, const StackProfile& stack, PlannedRun& out) {
   Plan& plan = out.plan;
   const RunPrecision& stated = run.precision;
   const bool states = stated.param_bytes || stated.grad_bytes || stated.optimizer_bytes_per_param;
   plan.precision = default_recipe(plan.kernel_set);
-  if (const auto usual = find_recipe(stack.recipe, plan.kernel_set)) {
-    if (goes_with_stage(*usual, plan)) {
-      plan.precision = *usual;
-    } else if (!states) {
+  const auto usual = find_recipe(stack.recipe, plan.kernel_set);
+  if (usual && goes_with_stage(*usual, plan)) plan.precision = *usual;
+  out.cluster.stack.autocast = casts_for_products(run, usual, out);
+  if (out.cluster.stack.autocast) {
+    out.flags.emplace_back("parameters in fp32, cast for each product");
+    return;
+  }
+  if (!states) {
+    if (usual && plan.precision != *usual)
       out.flags.push_back(fmt::format("recipe {} of the stack is not for ZeRO stage {}: standard",
                                       stack.recipe, plan.zero_stage));
-    }
+    return;
   }
-  if (!states) return;
   const auto off = [](std::optional<double> bytes, Bytes have) {
     return bytes ? std::abs(*bytes - static_cast<double>(have.value)) : 0.0;
   };
@@ -174,7 +196,11 @@ void choose_recompute(const RunRecord& run, const StackProfile& stack, Plan& pla
   plan.recompute = {*recompute_from_words(*run.recompute)};
   if (const OperatorSet named = recomputed_operators(run); !named.empty()) {
     plan.recompute = {{.mode = Recompute::kOperators, .operators = named}};
-  } else if (*run.recompute == "selective" && !stack.selective.empty() && run.model.layers > 1) {
+  } else if (*run.recompute != "selective") {
+    return;
+  } else if (const std::int32_t whole = recomputed_layers(run); whole > 0) {
+    plan.recompute = {{.mode = Recompute::kFull, .layers = whole}, {}};
+  } else if (!stack.selective.empty() && run.model.layers > 1) {
     plan.recompute = selected_by(stack, static_cast<std::int32_t>(run.model.layers));
   }
 }
@@ -231,14 +257,31 @@ void choose_parallel(const RunRecord& run, const StackProfile& stack, Plan& plan
   plan.overlap.parameters = p.overlap_param_gather.value_or(plan.overlap.parameters);
 }
 
-// What the record says of launches and compilation; else as the stack does.
+// [TorchAO float8/float8_linear.py] With scales of rows each product casts both of its operands, as
+// one that is taken along columns has other scales. [derived] Tables have the cast of the first
+// operand; the second is a weight, of few bytes, but for the weight gradient: a quarter of all
+// activations that three products take.
+constexpr double kRowCasts = 0.25;
+
+double loss_traffic(Modules modules) {
+  return module_kernels(KernelId::kCrossEntropy, modules).traffic;
+}
+
+// What the record says of launches, compilation and kernels; else as the stack does.
 void choose_launches(const RunRecord& run, PlannedRun& out) {
-  if (run.software.cuda_graphs)
-    out.plan.launch = *run.software.cuda_graphs ? LaunchMode::kGraph : LaunchMode::kStream;
-  Modules& modules = out.cluster.stack.modules;
-  if (!run.software.compiled) return;
-  if (*run.software.compiled && modules == Modules::kEager) modules = Modules::kCompiled;
-  if (!*run.software.compiled && modules == Modules::kCompiled) modules = Modules::kEager;
+  const RunSoftware& said = run.software;
+  StackRates& rates = out.cluster.stack;
+  if (said.cuda_graphs)
+    out.plan.launch = *said.cuda_graphs ? LaunchMode::kGraph : LaunchMode::kStream;
+  rates.foreach_update = said.foreach_update.value_or(rates.foreach_update);
+  rates.dense_mask = said.dense_mask.value_or(rates.dense_mask);
+  if (said.fp8_rows.value_or(false)) rates.fp8_casts = std::max(rates.fp8_casts, kRowCasts);
+  if (!is_pytorch(rates.modules)) return;
+  const bool compiled =
+      rates.modules == Modules::kCompiled || has_word(run.source, "torch.compile");
+  rates.modules = said.compiled.value_or(compiled) ? Modules::kCompiled : Modules::kEager;
+  if (rates.modules == Modules::kCompiled && said.eager_loss.value_or(false))
+    rates.loss *= loss_traffic(Modules::kEager) / loss_traffic(Modules::kCompiled);
 }
 
 // Pieces that cannot be cut evenly are none.

@@ -1,5 +1,7 @@
 #include "planner/validate/run_words.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -42,6 +44,17 @@ OperatorSet recomputed_operators(const RunRecord& run) {
       if (word.operators.has(op)) result.add(op);
   }
   return result;
+}
+
+std::int32_t recomputed_layers(const RunRecord& run) {
+  if (!run.recompute_detail) return 0;
+  const std::string_view words = *run.recompute_detail;
+  const std::size_t end = words.find(fmt::format(" of {} layers", run.model.layers));
+  if (end == words.npos) return 0;
+  const std::size_t begin = words.find_last_not_of("0123456789", end - 1) + 1;
+  std::int32_t layers = 0;
+  std::from_chars(words.data() + begin, words.data() + end, layers);
+  return layers;
 }
 
 bool compiles_loss(const RunRecord& run) {

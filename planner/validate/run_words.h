@@ -2,6 +2,7 @@
 // LLMQ's options, "--recompute-ffn", and MaxText's policies, "save_qkv_proj".
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "planner/plan/plan.h"
@@ -14,6 +15,8 @@ bool says(const RunRecord& run, std::string_view option);
 
 // The operators of a layer whose results are not kept; none: the words name none.
 OperatorSet recomputed_operators(const RunRecord& run);
+// Layers that are recomputed whole, of "10 of 80 layers"; 0: the words count none.
+std::int32_t recomputed_layers(const RunRecord& run);
 // Whether the citation's path of a test names the option that compiles the cross entropy,
 // "cross_entropy_loss_fusion" [MegatronCore].
 bool compiles_loss(const RunRecord& run);

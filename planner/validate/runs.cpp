@@ -28,6 +28,11 @@ class Fields {
   std::string home(std::string_view key) {
     return object_.member(key).one_of({"gpu", "cpu", "nvme"});
   }
+  // Nothing where the file has no such member, too.
+  std::optional<bool> added_flag(std::string_view key) {
+    const auto node = optional(key);
+    return node && !node->is_null() ? std::optional(node->boolean()) : std::nullopt;
+  }
   void any(std::string_view key) { object_.member(key); }
   JsonNode node(std::string_view key) { return object_.member(key); }
   std::optional<JsonNode> optional(std::string_view key) { return object_.optional_member(key); }
@@ -156,6 +161,10 @@ RunSoftware read_software(Fields in) {
   RunSoftware software;
   software.cuda_graphs = in.maybe_flag("cuda_graphs");
   software.compiled = in.maybe_flag("compiled");
+  software.foreach_update = in.added_flag("foreach_update");
+  software.dense_mask = in.added_flag("dense_mask");
+  software.fp8_rows = in.added_flag("fp8_rows");
+  software.eager_loss = in.added_flag("eager_loss");
   in.finish();
   return software;
 }

@@ -38,15 +38,25 @@ TEST(ModuleKernels, MegatronsLossMoves52BytesPerLogit) {
   EXPECT_DOUBLE_EQ(loss.traffic, (6 + 4 + 8 + 8 + 4 + 8 + 8 + 6) / 4.0);
 }
 
-TEST(ModuleKernels, CompiledProgramsRunOneKernelForEachOfTheJob) {
+// TorchInductor's reductions are kernels: the loss reads its logits for the largest, for the sum
+// and for the gradient.
+TEST(ModuleKernels, CompiledProgramsRunOneKernelForEachOfTheJobBesideLossAndClipping) {
   for (int i = 0; i < kKernelCount; ++i) {
     for (const Modules modules : {Modules::kNative, Modules::kCompiled}) {
       const ModuleKernels has = module_kernels(kernel_at(i), modules);
+      if (modules == Modules::kCompiled && kernel_at(i) == KernelId::kSumSquares) continue;
+      const bool loss = modules == Modules::kCompiled && kernel_at(i) == KernelId::kCrossEntropy;
       EXPECT_EQ(has.calls, 1);
       EXPECT_EQ(has.launches, 1);
-      EXPECT_EQ(has.traffic, 1);
+      EXPECT_EQ(has.traffic, loss ? (2 + 2 + 2 + 2) / 4.0 : 1);
     }
   }
+}
+
+// [PyTorch] clip_grad_norm_ reads the gradients for their norm, then multiplies them in place.
+TEST(ModuleKernels, PyTorchClipsGradientsByAPassOfItsOwn) {
+  for (const Modules modules : {Modules::kEager, Modules::kCompiled})
+    EXPECT_EQ(module_kernels(KernelId::kSumSquares, modules).traffic, (4 + 4 + 4) / 4.0);
 }
 
 TEST(ModuleKernels, NoModuleDispatchesOrMovesLessThanTheJob) {

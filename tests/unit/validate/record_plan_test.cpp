@@ -15,6 +15,8 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+constexpr const char* kBatch = "\"micro_batch\"";
+
 using Changes = std::initializer_list<std::pair<const char*, const char*>>;
 
 PlannedRun planned(Changes changes = {}) {
@@ -75,6 +77,15 @@ TEST(RecordPlan, SelectiveRecomputationIsThatOfTheSoftware) {
   EXPECT_EQ(nemo[0].mode, Recompute::kSelective);
 }
 
+TEST(RecordPlan, LayersThatAreCountedAreRecomputedWhole) {
+  const PlannedRun run = planned(
+      {{"\"recompute\": \"full\"", "\"recompute\": \"selective\""},
+       {"\"recompute_detail\": null", "\"recompute_detail\": \"checkpoints of 5 of 24 layers\""}});
+  ASSERT_EQ(run.unsupported, "");
+  const std::vector<RecomputeRun> expected{{.mode = Recompute::kFull, .layers = 5}, {}};
+  EXPECT_EQ(run.plan.recompute, expected);
+}
+
 // The words of every stack are those of /recompute.
 TEST(RecordPlan, EveryStackSaysWhatItRecomputesInKnownWords) {
   for (const StackProfile& stack : stack_catalogue())
@@ -98,8 +109,6 @@ TEST(RecordPlan, HeadsThatNoFusedKernelTakesStoreTheirScores) {
   EXPECT_EQ(kernels("llm-foundry").plan.kernel_set, "cuda.sm80.bf16");
 }
 
-constexpr const char* kBatch = "\"micro_batch\"";
-
 TEST(RecordPlan, GraphsAndCompilationAreFactsOfTheRun) {
   EXPECT_EQ(planned().plan.launch, LaunchMode::kStream);
   const PlannedRun run = planned(
@@ -108,6 +117,76 @@ TEST(RecordPlan, GraphsAndCompilationAreFactsOfTheRun) {
   EXPECT_EQ(run.plan.launch, LaunchMode::kGraph);
   EXPECT_EQ(run.cluster.stack.modules, Modules::kCompiled);
   EXPECT_EQ(planned({{"Fast training", "llm-foundry"}}).cluster.stack.modules, Modules::kEager);
+}
+
+// Other software is compiled, too: what the layers run through is no name of a trainer.
+TEST(RecordPlan, WhatACitationCompilesRunsCompiled) {
+  const auto modules = [](const char* source, const char* said) {
+    const PlannedRun run =
+        planned({{"Fast training", source}, {kBatch, said}, {"a100_sxm4_80gb", "h100_sxm5_80gb"}});
+    return std::pair(run.stack, run.cluster.stack.modules);
+  };
+  EXPECT_EQ(modules("torchtitan, torch.compile", kBatch),
+            std::pair(std::string("torchtitan"), Modules::kCompiled));
+  EXPECT_EQ(modules("torchtitan", kBatch), std::pair(std::string("torchtitan"), Modules::kEager));
+  EXPECT_EQ(modules("torchtitan, torch.compile",
+                    "\"software\": {\"cuda_graphs\": null, \"compiled\": false}, \"micro_batch\""),
+            std::pair(std::string("torchtitan"), Modules::kEager));
+  EXPECT_EQ(modules("nanoGPT, torch.compile", kBatch),
+            std::pair(std::string("torch_compile"), Modules::kCompiled));
+}
+
+TEST(RecordPlan, UpdatesAndMasksAreFactsOfTheRun) {
+  const auto rates = [](const char* said) {
+    return planned({{"Fast training", "FSDP"}, {kBatch, said}}).cluster.stack;
+  };
+  EXPECT_FALSE(rates(kBatch).foreach_update);
+  EXPECT_FALSE(rates(kBatch).dense_mask);
+  const StackRates said = rates(
+      "\"software\": {\"cuda_graphs\": null, \"compiled\": null, \"foreach_update\": true, "
+      "\"dense_mask\": true}, \"micro_batch\"");
+  EXPECT_TRUE(said.foreach_update);
+  EXPECT_TRUE(said.dense_mask);
+}
+
+// An eager loss in fp32 moves 36 bytes per logit, a compiled one 8.
+TEST(RecordPlan, ALossOutsideOfWhatIsCompiledIsEager) {
+  const auto loss = [](const char* said) {
+    return planned({{"Fast training", "torch.compile"}, {kBatch, said}}).cluster.stack.loss;
+  };
+  EXPECT_DOUBLE_EQ(
+      loss("\"software\": {\"cuda_graphs\": null, \"compiled\": true, \"eager_loss\": true}, "
+           "\"micro_batch\""),
+      loss(kBatch) * 36 / 8);
+}
+
+// [TorchAO] Of x for y, dy for dx, x and dy for dw one cast is in no table of products: a quarter.
+TEST(RecordPlan, ScalesOfRowsCastTheSecondOperandOfAWeightGradient) {
+  const auto casts = [](const char* rows) {
+    return planned({{"Fast training", "torchtitan"}, {kBatch, rows}}).cluster.stack.fp8_casts;
+  };
+  EXPECT_EQ(casts(kBatch), 0);
+  EXPECT_EQ(casts("\"software\": {\"cuda_graphs\": null, \"compiled\": null, \"fp8_rows\": true}, "
+                  "\"micro_batch\""),
+            1.0 / 4);
+}
+
+// [PyTorch] FSDP casts what it gathers; parameters in fp32 that every rank has whole are cast by
+// torch.autocast. Parameters in 16 bits need no cast.
+TEST(RecordPlan, ReplicatedParametersInFp32AreCastForEachProduct) {
+  const auto casts = [](const char* zero, const char* bytes, const char* source = "torch.compile") {
+    return planned({{"Fast training", source},
+                    {"\"zero_stage\": 0", zero},
+                    {"\"param_bytes\": null", bytes},
+                    {"\"flash_attention\": false", "\"flash_attention\": true"}})
+        .cluster.stack.autocast;
+  };
+  constexpr const char *kReplicated = "\"zero_stage\": 0", *kUnsaid = "\"param_bytes\": null";
+  EXPECT_TRUE(casts(kReplicated, kUnsaid));
+  EXPECT_TRUE(casts(kReplicated, "\"param_bytes\": 4"));
+  EXPECT_FALSE(casts(kReplicated, "\"param_bytes\": 2"));
+  EXPECT_FALSE(casts("\"zero_stage\": 3", kUnsaid));
+  EXPECT_FALSE(casts(kReplicated, kUnsaid, "no software")) << "a guess";
 }
 
 // [Foundry] benchmarks with mixed precision PURE, in which FSDP reduces in 16 bits.

@@ -114,6 +114,15 @@ TEST(RunStack, DeepSpeedOnLaterDevicesIsNotThatOf2020) {
   EXPECT_EQ(stack_name(run), "deepspeed2020");
 }
 
+TEST(RunStack, ATrainerGoesBeforeTheCompilerOfItsLayers) {
+  RunRecord run = sample_run();
+  run.source = "fms-fsdp (FSDP, torch.compile)";
+  EXPECT_EQ(stack_name(run), "fsdp");
+  run.source = "nanoGPT (PyTorch, torch.compile)";
+  EXPECT_EQ(stack_name(run), "torch_compile");
+  EXPECT_TRUE(found(run).stated);
+}
+
 TEST(RunStack, SoftwareThatPeopleNameIsFound) {
   RunRecord run = sample_run();
   run.hardware.device = "h100_sxm5_80gb";

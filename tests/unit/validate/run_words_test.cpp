@@ -31,6 +31,16 @@ TEST(RunWords, AnEarlyStopRecomputesAllButTheLastProduct) {
             (OperatorSet{kNorm, kQkv, kAttention, kProjection, kFc1, kActivation}));
 }
 
+TEST(RunWords, LayersThatAreRecomputedMayBeCounted) {
+  RunRecord run = saying("activation checkpointing of 10 of 80 layers");
+  run.model.layers = 80;
+  EXPECT_EQ(recomputed_layers(run), 10);
+  run.model.layers = 40;
+  EXPECT_EQ(recomputed_layers(run), 0) << "of another model";
+  run.recompute_detail.reset();
+  EXPECT_EQ(recomputed_layers(run), 0);
+}
+
 TEST(RunWords, TheHeadIsInOnePieceUnlessTheyCountMore) {
   EXPECT_EQ(head_chunks(saying("--lmhead-chunks=16 --offload-master")), 16);
   EXPECT_EQ(head_chunks(saying("--offload-master")), 1);

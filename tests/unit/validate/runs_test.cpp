@@ -45,6 +45,8 @@ TEST(Runs, WhatSoftwareDoesMayBeLeftOut) {
                                      "\"micro_batch\""}});
   EXPECT_EQ(run.software.cuda_graphs, true);
   EXPECT_FALSE(run.software.compiled);
+  EXPECT_FALSE(run.software.foreach_update);
+  EXPECT_FALSE(run.software.dense_mask);
   EXPECT_THAT(complaint(changed(kSampleRun, "\"micro_batch\"",
                                 "\"software\": {\"graphs\": true}, \"micro_batch\"")),
               HasSubstr("/software"));

@@ -1,0 +1,27 @@
+// What torch.autocast adds to the kernels of a Job that keeps 16-bit parameters: its parameters are
+// fp32, and so are the results of embeddings, norms and softmax.
+//
+//   casts     of each weight before its product in the forward pass, of each weight gradient after
+//             its product; the sum of micro-batches' gradients is a kernel of its own in fp32
+//   traffic   over the compulsory bytes of the kernel table, of what works on the residual stream,
+//             which is fp32 as the embedding is, and of softmax, whose result is kept in fp32
+//
+// [PyTorch] Products take and give 16 bits; torch.compile fuses the casts of activations into their
+// neighbours, those of parameters and gradients stand alone.
+#pragma once
+
+#include <span>
+
+#include "planner/core/units.h"
+#include "planner/program/job/program.h"
+
+namespace zplan {
+
+// What the kernels beside a node move that cast its weight, or its weight gradient and add that up.
+// 0: it has neither.
+Bytes autocast_bytes(const Node& node, std::span<const View> operands);
+
+// Over what a compiled kernel of activations in 16 bits moves; 1: as much.
+double autocast_traffic(KernelId kernel);
+
+}  // namespace zplan
