@@ -194,7 +194,6 @@ RestingTime launch_time(const Node& node, int ranks, Seconds plain, bool as_grap
   }
   const bool meets = node.kind == OpKind::kCollective || node.kind == OpKind::kSend ||
                      node.kind == OpKind::kReceive;
-  if (gathers_update(node)) time = both(time, of_stack(&StackRates::list_copy, ranks));
   constexpr double kRanks = 8;  // of the collective that the rate is for
   return meets ? both(time, of_stack(&StackRates::host_collective, ranks / kRanks)) : time;
 }
@@ -204,6 +203,15 @@ bool has_chunks(const Program& first) {
   return std::ranges::any_of(first.nodes, [](const Node& node) {
     return node.kind == OpKind::kReceive && node.role.phase == Phase::kForward;
   });
+}
+
+// In the unit of parameters that the node gathers.
+double tensors_of(const Job& job, const RankClass& own, const Node& node) {
+  const BufferId gathered = own.program.operands(node).front().buffer;
+  const auto home = std::ranges::find_if(own.homes, [&](const UnitHome& one) {
+    return std::ranges::count(one.param.buffers(), gathered) > 0;
+  });
+  return home == own.homes.end() ? 1 : static_cast<double>(job.units[home->unit].tensors.size());
 }
 
 // [MegatronCore pipeline_parallel/p2p_communication.py] Without chunks, the host waits for the
@@ -233,10 +241,13 @@ CostModel::CostModel(const Job& job, const Cluster& cluster, SharedWires* shared
 }
 
 // What the stack adds: host time for each operation, and once per step after the device has done
-// all that was launched, at each layer of a pass after the compute stream has; compute that is
+// all that was launched, at each layer of a pass after the compute stream has; where updated
+// parameters come in lists, for each one's copies, which are more than the launch queue holds, so
+// that the host waits for the device there; compute that is
 // slower beside collectives. [derived] A host that waited at a layer for a send, too, would wait
 // for the host of the next stage, and in a ring of stages that one in the end for this one.
 void CostModel::add_software(int stage) {
+  const auto at = static_cast<std::size_t>(stage);
   const bool as_graph = job_.launch == LaunchMode::kGraph;
   const bool waits =
       cluster_.stack.modules == Modules::kMegatron && !as_graph && !has_chunks(program(0));
@@ -253,13 +264,16 @@ void CostModel::add_software(int stage) {
     if (!is_launched(node.lane) || node.kind == OpKind::kMark) continue;
     RestingTime time =
         launch_time(node, ranks_of(node), launch_overhead(), as_graph, cluster_.stack);
-    const auto wait_and_spend = [&](double StackRates::*rate, HostWait wait) {
+    const auto wait_and_spend = [&](double StackRates::*rate, HostWait wait, double times = 1) {
       if (cluster_.stack.*rate == 0 || as_graph) return;
-      time = both(time, {Seconds{cluster_.stack.*rate}, {{constant_of(rate), 1}}});
+      time = both(time, {Seconds{cluster_.stack.*rate * times}, {{constant_of(rate), 1}}});
       cost.host_waits = std::max(cost.host_waits, wait);
     };
     if (first) wait_and_spend(&StackRates::host_step, HostWait::kDevice);
     if (begins_layer(node)) wait_and_spend(&StackRates::host_sync, HostWait::kCompute);
+    if (gathers_update(node))
+      wait_and_spend(&StackRates::list_copy, HostWait::kDevice,
+                     ranks_of(node) * tensors_of(job_, job_.classes[at], node));
     if (std::exchange(received, false))
       cost.host_waits = std::max(cost.host_waits, HostWait::kCompute);
     cost.launch = to_clock(time.time * cluster_.stack.overall);

@@ -250,6 +250,25 @@ TEST(Fp8, CastsStandBesideTheirProducts) {
               stream.value + 4 * device.gemm_overhead.value, 1e-11);
 }
 
+// All units are gathered, each in a node; 16 ranks meet.
+TEST(ListCopy, EachTensorIsCopiedForEachRankAfterTheDeviceHasGatheredIt) {
+  constexpr double kRanks = 16, kEach = 4e-6;
+  const Priced priced("data");
+  std::size_t tensors = 0;
+  for (const Unit& unit : priced.job().units) tensors += unit.tensors.size();
+  ASSERT_GT(tensors, priced.job().units.size()) << "some have more than one";
+  const auto without = priced.costs({}, 0), with = priced.costs({.list_copy = kEach}, 0);
+  const std::vector<Node>& nodes = priced.job().classes.front().program.nodes;
+  double copied = 0;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!is_gather_of_update(nodes[i])) continue;
+    copied += to_seconds(with[i].launch - without[i].launch).value;
+    EXPECT_EQ(with[i].host_waits, HostWait::kDevice);
+    EXPECT_EQ(without[i].host_waits, HostWait::kNothing);
+  }
+  EXPECT_NEAR(copied, kEach * kRanks * static_cast<double>(tensors), 1e-9);
+}
+
 // Where a product's rate is no bound but a fixed time or its bytes are, the ratio is less.
 INSTANTIATE_TEST_SUITE_P(
     All, StackRateCost,
