@@ -133,6 +133,8 @@ struct StackProfile {
   std::string name;                   // "megatron2020"
   std::string description;            // one line
   std::vector<std::string> software;  // words that name it in a citation
+  // Whether trainers of other software use it: theirs goes before it where both are named.
+  bool library = false;
   // Words of its modules, which other software trains as well: they name it where no other does.
   std::vector<std::string> weak_software;
   // Of the newest devices that there were in its time, 10 x major + minor; 0: those of today.

@@ -11,13 +11,15 @@ bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Those with the longest word of the citation; none: no word of any stands in it.
+// Of trainers, or of libraries, those with the longest word of the citation; none: no word of any
+// stands in it.
 std::vector<const StackProfile*> cited(std::string_view source, int capability,
-                                       const std::vector<StackProfile>& stacks,
+                                       const std::vector<StackProfile>& stacks, bool libraries,
                                        std::vector<std::string> StackProfile::*words) {
   std::vector<const StackProfile*> found;
   std::size_t longest = 0;
   for (const StackProfile& stack : stacks) {
+    if (stack.library != libraries) continue;
     if (stack.newest_capability > 0 && stack.newest_capability < capability) continue;
     for (const std::string& word : stack.*words) {
       if (word.size() < longest || !has_word(source, word)) continue;
@@ -70,11 +72,12 @@ bool has_word(std::string_view text, std::string_view word) {
 
 RunStack stack_of(const RunRecord& run, const DeviceFacts& device,
                   const std::vector<StackProfile>& stacks) {
-  const auto with_words = [&](std::vector<std::string> StackProfile::*words) {
-    return cited(run.source, device.capability, stacks, words);
+  const auto with_words = [&](bool libraries, std::vector<std::string> StackProfile::*words) {
+    return cited(run.source, device.capability, stacks, libraries, words);
   };
-  std::vector<const StackProfile*> candidates = with_words(&StackProfile::software);
-  if (candidates.empty()) candidates = with_words(&StackProfile::weak_software);
+  std::vector<const StackProfile*> candidates = with_words(false, &StackProfile::software);
+  if (candidates.empty()) candidates = with_words(true, &StackProfile::software);
+  if (candidates.empty()) candidates = with_words(false, &StackProfile::weak_software);
   const StackProfile* const guess = named(usual(run, device), stacks);
   if (candidates.empty()) return {guess, false};
   if (std::ranges::find(candidates, guess) != candidates.end()) return {guess, true};

@@ -34,6 +34,16 @@ TEST(RunStack, TheLongestWordOfTheCitationNamesIt) {
   EXPECT_EQ(stack_name(run), "megatron_deepspeed");
 }
 
+// The longer word is that of the library which the trainer calls.
+TEST(RunStack, ATrainerGoesBeforeItsLibrary) {
+  RunRecord run = sample_run();
+  run.hardware.device = "a100_sxm4_80gb";
+  run.source = "gpt-neox-training/README.md (GPT-NeoX, DeepSpeed)";
+  EXPECT_EQ(stack_name(run), "megatron_deepspeed");
+  run.source = "Hugging Face with DeepSpeed";
+  EXPECT_EQ(stack_name(run), "deepspeed");
+}
+
 TEST(RunStack, SoftwareIsNotOlderThanTheDevice) {
   RunRecord run = sample_run();
   run.source = "NVIDIA/Megatron-LM table";
