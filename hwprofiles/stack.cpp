@@ -166,8 +166,7 @@ StackProfile read_stack(const JsonNode& root) {
   stack.description = in.member("description").non_empty_string();
   stack.software = in.member("software").words();
   if (const auto library = in.optional_member("library")) stack.library = library->boolean();
-  if (const auto weak = in.optional_member("weak_software"))
-    stack.weak_software = weak->words();
+  if (const auto weak = in.optional_member("weak_software")) stack.weak_software = weak->words();
   if (const auto newest = in.optional_member("newest_capability"))
     stack.newest_capability = static_cast<int>(newest->integer(1, kMostCapability));
   stack.fused = in.member("fused").boolean();

@@ -32,17 +32,17 @@ struct StackRates {
   // Whether weight gradients of micro-batches are added up by kernels of their own, not inside the
   // products that give them.
   bool sums_apart = false;
-  // Whether the batch is the first dimension of activations. PyTorch's collectives join and cut the
-  // first one only, so those of the sequence copy what they gathered or are to scatter [PyTorch
+  // The batch is the first dimension of activations. PyTorch's collectives join and cut the first
+  // one only, so those of the sequence copy what they gathered or are to scatter [PyTorch
   // torch/distributed/_functional_collectives.py].
   bool batch_first = false;
-  // Whether parameters are fp32 and torch.autocast casts them to 16 bits for each product, where
-  // residual sums, norms and softmax stay in fp32 (planner/cost/autocast.h).
+  // Parameters are fp32 and torch.autocast casts them to 16 bits for each product, while residual
+  // sums, norms and softmax stay in fp32 (planner/cost/autocast.h).
   bool autocast = false;
-  // Whether each operation of AdamW's formula is a kernel over all parameters, as those of
-  // torch.optim are unless `fused` is asked for.
+  // Each operation of AdamW's formula is a kernel over all parameters, as those of torch.optim are
+  // unless `fused` is asked for.
   bool foreach_update = false;
-  // Whether fused attention gets its mask as a tensor: kernels that take one work out all pairs.
+  // Fused attention gets its mask as a tensor: kernels that take one work out all pairs.
   bool dense_mask = false;
   double overall = 1;  // time of everything, beside what the others say
   // Time over that of the device's table or roofline.
@@ -133,7 +133,7 @@ struct StackProfile {
   std::string name;                   // "megatron2020"
   std::string description;            // one line
   std::vector<std::string> software;  // words that name it in a citation
-  // Whether trainers of other software use it: theirs goes before it where both are named.
+  // Trainers of other software use it: where both are named, the trainer is meant.
   bool library = false;
   // Words of its modules, which other software trains as well: they name it where no other does.
   std::vector<std::string> weak_software;

@@ -1,5 +1,5 @@
-// What torch.autocast adds to the kernels of a Job that keeps 16-bit parameters: its parameters are
-// fp32, and so are the results of embeddings, norms and softmax.
+// Kernels that torch.autocast adds to those of a Job that keeps 16-bit parameters: the parameters
+// are fp32, and so are the results of embeddings, norms and softmax.
 //
 //   casts     of each weight before its product in the forward pass, of each weight gradient after
 //             its product; the sum of micro-batches' gradients is a kernel of its own in fp32
@@ -17,8 +17,8 @@
 
 namespace zplan {
 
-// What the kernels beside a node move that cast its weight, or its weight gradient and add that up.
-// 0: it has neither.
+// Kernels beside a node that cast its weight, or cast its weight gradient and add that up, move
+// these bytes. 0: it has neither.
 Bytes autocast_bytes(const Node& node, std::span<const View> operands);
 
 // Over what a compiled kernel of activations in 16 bits moves; 1: as much.

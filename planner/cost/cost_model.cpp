@@ -70,7 +70,7 @@ bool may_be_hidden(const Node& node) {
   return between_products(node) && !hands_on(node.collective);
 }
 
-// Whether parts of the sequence are joined or cut, where the batch may be in front of them.
+// Tensor parallel ranks join or cut parts of the sequence, and the batch may be in front of it.
 bool moves_sequence(const Node& node) {
   return may_be_hidden(node) && node.collective != CollectiveKind::kAllReduce;
 }
@@ -205,7 +205,7 @@ bool has_chunks(const Program& first) {
   });
 }
 
-// In the unit of parameters that the node gathers.
+// Counts the tensors in the unit of parameters that the node gathers.
 double tensors_of(const Job& job, const RankClass& own, const Node& node) {
   const BufferId gathered = own.program.operands(node).front().buffer;
   const auto home = std::ranges::find_if(own.homes, [&](const UnitHome& one) {
@@ -240,8 +240,8 @@ CostModel::CostModel(const Job& job, const Cluster& cluster, SharedWires* shared
   }
 }
 
-// What the stack adds: host time for each operation, and once per step after the device has done
-// all that was launched, at each layer of a pass after the compute stream has; where updated
+// The stack adds host time for each operation, and once per step after the device has done all that
+// was launched, at each layer of a pass after the compute stream has; where updated
 // parameters come in lists, for each one's copies, which are more than the launch queue holds, so
 // that the host waits for the device there; compute that is
 // slower beside collectives. [derived] A host that waited at a layer for a send, too, would wait

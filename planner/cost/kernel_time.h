@@ -39,7 +39,7 @@ RestingTime stream_time(Bytes bytes, const DeviceProfile& device);
 RestingTime kernel_time(KernelId kernel, const Demand& demand, std::string_view format,
                         const DeviceProfile& device, const StackRates& stack);
 
-// Of the kernel that moves these bytes beside a product (epilogue_bytes()); 0 bytes: none.
+// A kernel beside a product moves these bytes (epilogue_bytes()); 0 bytes: there is none.
 RestingTime epilogue_time(Bytes bytes, const DeviceProfile& device, const StackRates& stack);
 
 // The set of a job's kernels; none: one that is not built in.

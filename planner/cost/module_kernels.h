@@ -1,4 +1,4 @@
-// What the modules of a software do on host and device for one kernel of the Job: a table, counted
+// The modules of a software do this on host and device for one kernel of the Job: a table, counted
 // from public sources. The Job has one fused kernel where eager PyTorch launches several, and a
 // host that runs Python dispatches views, checks and autograd functions besides.
 //
@@ -34,9 +34,9 @@ ModuleKernels module_kernels(KernelId kernel, Modules modules);
 // the library, with the hooks of a sharded unit where it gathers or reduces one.
 double host_calls(const Node& node, Modules modules);
 
-// What kernels of their own move that the Job has inside a product: an activation function, its
-// gradient, and the sum that is the gradient of a bias. 0: the node is no such product, or the
-// modules have it inside, too.
+// Kernels of their own move these bytes for what the Job has inside a product: an activation
+// function, its gradient, and the sum that is the gradient of a bias. 0: the node is no such
+// product, or the modules have it inside, too.
 Bytes epilogue_bytes(const Node& node, std::span<const View> operands, Modules modules);
 
 // What a kernel of its own moves that adds a weight gradient to what earlier micro-batches gave:

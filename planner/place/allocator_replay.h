@@ -1,4 +1,4 @@
-// What a framework with a caching allocator would hold for the same Job: a report that never
+// A framework with a caching allocator would hold this for the same Job: a report that never
 // changes an offset. The step of one class is walked instance by instance; each content of a slot
 // is a request, from the instance that first writes it to the last that uses it before it is
 // written anew. Persistent buffers are requested before the step. What the framework holds besides
@@ -23,7 +23,7 @@
 namespace zplan {
 
 inline constexpr std::int64_t kKeptMicros = 2;
-// Where segments are given back, since the second step meets the segments that the first one cut.
+// Two steps are replayed where segments are given back: the second meets those that the first cut.
 inline constexpr int kReplayedSteps = 2;
 inline constexpr std::int64_t kMostReplayed = std::int64_t{1} << 21;
 

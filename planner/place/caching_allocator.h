@@ -33,7 +33,7 @@ class CachingAllocator {
   using Handle = std::size_t;
   Handle allocate(Bytes size);
   void release(Handle block);
-  // Whether a free block holds the request, or a new segment within so many bytes of all.
+  // True where a free block holds the request, or a new segment within so many bytes of all.
   bool has_room(Bytes size, Bytes capacity) const;
   void give_back();
 

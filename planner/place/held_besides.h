@@ -69,7 +69,7 @@ struct HeldBesides {
   std::int32_t gather_buffers = 0;
   double update_gather =
       0;  // per parameter whose shards are gathered after the update, in one piece
-  // Of each node of the program, and by how many of them the host is ahead of the device. What a
+  // Launches of each node of the program, and by how many the host is ahead of the device. What a
   // collective reads or writes is free again when the device has come to where the host released
   // it. Empty: at once.
   std::vector<double> launches{};

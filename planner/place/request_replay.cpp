@@ -38,8 +38,8 @@ struct RequestReplay::State {
   CachingAllocator allocator;
   Bytes capacity;
   std::vector<CachingAllocator::Handle> handles;  // of the requests
-  // What the host has released and the device may still use, by the launches after which it is
-  // free.
+  // The host has released these and the device may still use them, by the launches after which they
+  // are free.
   std::deque<std::pair<double, CachingAllocator::Handle>> lagging;
   Bytes unused{0};  // of these
   std::array<Bytes, kHolderCount> held{};

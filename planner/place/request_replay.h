@@ -18,8 +18,8 @@ namespace zplan {
 
 inline constexpr std::int64_t kBeforeStep = -1, kNever = -1;
 
-// From the instance before which it is made to the one after which it is given back. What is made
-// before the step stays.
+// A request lasts from the instance before which it is made to the one after which it is given
+// back. What is made before the step stays.
 struct Request {
   Bytes size;
   std::int64_t first, last;

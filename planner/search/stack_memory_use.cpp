@@ -124,7 +124,7 @@ class Held {
     });
     return leave ? at(kBuckets) : 0;
   }
-  // Of gradients that ranks with copies of them sum while backward runs.
+  // Buckets hold the gradients that ranks with copies of them sum while backward runs.
   double reducer() const {
     const bool sums =
         std::any_of(own_.program.nodes.begin(), own_.program.nodes.end(), [](const Node& node) {

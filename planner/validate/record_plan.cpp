@@ -267,7 +267,7 @@ double loss_traffic(Modules modules) {
   return module_kernels(KernelId::kCrossEntropy, modules).traffic;
 }
 
-// What the record says of launches, compilation and kernels; else as the stack does.
+// The record's words on launches, compilation and kernels go before the stack's ways.
 void choose_launches(const RunRecord& run, PlannedRun& out) {
   const RunSoftware& said = run.software;
   StackRates& rates = out.cluster.stack;
@@ -318,8 +318,8 @@ bool takes_homes(const StackProfile& stack, Plan& plan) {
   return true;
 }
 
-// Of the collectives of tensor parallel ranks that run piece by piece beside products: where
-// Transformer Engine does it as in nemo2024, else what is usual.
+// Collectives of tensor parallel ranks that run piece by piece beside products stay exposed in
+// part: where Transformer Engine does it as in nemo2024, else as is usual.
 double exposed_of_pieces(Modules modules) {
   constexpr double kOfTransformerEngine = 0.25;
   const auto rates = stack_rates();
@@ -327,9 +327,9 @@ double exposed_of_pieces(Modules modules) {
   return modules == Modules::kMegatron ? kOfTransformerEngine : usual;
 }
 
-// How the software is said to have run where its usual ways are others. [MegatronCore]
-// tp_comm_overlap off: the products of a layer wait for all that tensor parallel ranks exchange.
-// Sums of input gradients beside weight gradients are another option.
+// The record's words go before the usual ways of the software. [MegatronCore] tp_comm_overlap off:
+// the products of a layer wait for all that tensor parallel ranks exchange. Sums of input gradients
+// beside weight gradients are another option.
 StackRates rates_of(const RunRecord& run, const StackProfile& stack, int capability) {
   StackRates rates = stack.rates_on(capability);
   if (const auto& overlap = run.parallel.tp_comm_overlap)

@@ -11,7 +11,7 @@ bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Of trainers, or of libraries, those with the longest word of the citation; none: no word of any
+// Finds the trainers, or the libraries, with the longest word of the citation; none: no word of any
 // stands in it.
 std::vector<const StackProfile*> cited(std::string_view source, int capability,
                                        const std::vector<StackProfile>& stacks, bool libraries,
