@@ -51,9 +51,9 @@ struct TopologySpec {
   LinkClass socket_peer;              // socket <-> socket
   LinkClass nic_pcie;                 // pcie switch <-> nic
   LinkClass nic;                      // nic <-> fabric
-  // The rings of one group leave a node at this rate at most: its library was measured to use less
-  // than the ports have, since a single thread of it, or few channels, serve them. Groups beside
-  // each other have threads and channels of their own.
+  // The rings of one group leave a node at this rate at most: so much was measured of a
+  // communication library that serves them with one thread or few channels. Groups beside each
+  // other have their own. Nothing: the ports decide.
   std::optional<BytesPerSecond> ring_out;
   LinkClass nvme_read;   // drive -> socket
   LinkClass nvme_write;  // socket -> drive

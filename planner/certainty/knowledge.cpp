@@ -16,8 +16,8 @@
 namespace zplan {
 namespace {
 
-// Offset of a group of runs of software and a class of devices that were measured: the median over
-// groups of such runs that took part in no fit (reports/blind.json, other_runs). What is unknown
+// Offset of a group of runs of software and a class of devices that were measured: about the median
+// over the groups of tests/data/blind_runs.jsonl of which nothing is unknown. What is unknown
 // besides adds its own [assumed].
 constexpr double kKnownOffset = 0.08;
 constexpr double kUnknownFormat = 0.08, kUnknownFeature = 0.05, kUnknownScale = 0.02;

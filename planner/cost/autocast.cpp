@@ -31,9 +31,8 @@ Bytes autocast_bytes(const Node& node, std::span<const View> operands) {
 //   norm            x 4, its result in 16 bits for the product 2 for 2 + 2; with a sum before it
 //                   4 + 2 + 4 + 2 for 8; its gradient dy 2, x 4, dx 4 + 4 and a copy in 16 bits for
 //                   the product before it 2 for 2 + 2 + 2 + 2
-//   softmax         scores 2, its result 4 and a copy in 16 bits 2 for 2 + 2; its gradient 2 + 4 +
-//   2
-//                   for 2 + 2 + 2
+//   softmax         scores 2, its result 4 and a copy in 16 bits 2 for 2 + 2; its gradient
+//                   2 + 4 + 2 for 2 + 2 + 2
 double autocast_traffic(KernelId kernel) {
   switch (kernel) {
     case KernelId::kEmbeddingForward:

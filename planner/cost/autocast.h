@@ -7,7 +7,8 @@
 //             which is fp32 as the embedding is, and of softmax, whose result is kept in fp32
 //
 // [PyTorch] Products take and give 16 bits; torch.compile fuses the casts of activations into their
-// neighbours, those of parameters and gradients stand alone.
+// neighbours, those of parameters and gradients stand alone. Eager modules have the traffic of
+// their own table, which counts fp32; their casts of activations are left out.
 #pragma once
 
 #include <span>
@@ -21,7 +22,7 @@ namespace zplan {
 // these bytes. 0: it has neither.
 Bytes autocast_bytes(const Node& node, std::span<const View> operands);
 
-// Over what a compiled kernel of activations in 16 bits moves; 1: as much.
+// Returns what a compiled kernel moves under autocast over what one of 16-bit activations does.
 double autocast_traffic(KernelId kernel);
 
 }  // namespace zplan

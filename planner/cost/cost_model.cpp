@@ -331,8 +331,11 @@ OpCost CostModel::kernel(int stage, const Node& node) {
   const std::span<const View> operands = program(stage).operands(node);
   const Bytes epilogue = epilogue_bytes(node, operands, cluster_.stack.modules);
   time = both(time, epilogue_time(epilogue, cluster_.node.device, cluster_.stack));
-  if (cluster_.stack.sums_apart) time = both(time, stream(accumulation_bytes(node, operands)));
-  if (cluster_.stack.autocast) time = both(time, stream(autocast_bytes(node, operands)));
+  if (cluster_.stack.autocast) {
+    time = both(time, stream(autocast_bytes(node, operands)));
+  } else if (cluster_.stack.sums_apart) {
+    time = both(time, stream(accumulation_bytes(node, operands)));
+  }
   if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
   return fixed_time(time, demand.kind == WorkKind::kAttention ? "attention" : "stream");
 }

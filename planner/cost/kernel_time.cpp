@@ -39,8 +39,8 @@ RestingTime cast_time(const Product& product, const DeviceProfile& device,
 
 // [MatMul-Guide sec 2.2] cuBLAS before 11.0 takes tensor cores where all sides are multiples of 16
 // bytes, else the units for vectors, with a quarter of the rate on V100 and A100: 31 of 125 and 78
-// of 312 TFLOP/s [CUDA-Guide]. That later ones are as slow is [assumed]. Heads of 100 are such a
-// side; weights are padded where they are split.
+// of 312 TFLOP/s [CUDA-Guide]. That later versions, which may take tensor cores there less
+// efficiently, are as slow is [assumed], and so is the ratio of 4 on later devices.
 double without_tensor_cores(const Product& p, std::string_view format) {
   constexpr std::int64_t kNumbers = 8;  // of 16 bits in 16 bytes
   constexpr double kTensorOverVector = 4;
@@ -99,7 +99,8 @@ std::optional<Seconds> measured_attention(const AttentionWork& work, std::string
 // one. With a tensor, that of padding for one, the memory-efficient kernel runs, which works out
 // the pairs that are masked as well. On an A100 it takes 1343.3 us without a mask, where
 // FlashAttention-2 takes 714.9 [xFormers issue 924]; behind the first FlashAttention it is by 5 %
-// forward and by 55 % backward [xFormers pull request 362].
+// forward and by 55 % backward [xFormers pull request 362]; [derived] as if the second one gained
+// as much over the first backward as forward.
 constexpr double kMaskedForward = 1343.3 / 714.9;
 constexpr double kMaskedBackward = kMaskedForward * 1.55 / 1.05;
 
@@ -156,7 +157,8 @@ constexpr double kForeachKernels = 8;
 RestingTime memory_time(KernelId kernel, const Demand& demand, const DeviceProfile& device,
                         const StackRates& stack) {
   ModuleKernels has = module_kernels(kernel, stack.modules);
-  if (stack.autocast) has.traffic *= autocast_traffic(kernel);
+  if (stack.autocast && stack.modules == Modules::kCompiled)
+    has.traffic *= autocast_traffic(kernel);
   if (stack.foreach_update && kernel == KernelId::kAdamW) {
     has.traffic *= kForeachTraffic;
     has.launches *= kForeachKernels;

@@ -117,9 +117,16 @@ constexpr Row kEager[] = {
 //   loss      a reduction is a kernel: logits are read for their largest, for their sum and for
 //             the gradient, which is written: 4 passes for 2
 //   clipping  as in eager mode: clip_grad_norm_ is not compiled
+//   products  an activation or the gradient of a bias is a kernel beside its product
+//             (epilogue_bytes())
 constexpr Row kCompiled[] = {
     {KernelId::kSumSquares, {2, 2, 3}},
     {KernelId::kCrossEntropy, {1, 1, 2}},
+    {KernelId::kCrossEntropyStatistics, {1, 1, 2}},
+    {KernelId::kCrossEntropyParallel, {1, 1, 2}},
+    {KernelId::kLinearGeluForward, {2, 2, 1}},
+    {KernelId::kGeluInputGradient, {2, 2, 1}},
+    {KernelId::kLinearWeightGradient, {2, 2, 1}},
 };
 
 using Table = std::array<ModuleKernels, static_cast<std::size_t>(kKernelCount)>;

@@ -66,6 +66,7 @@ class RequestList {
       if (counts(id) && stays(p_.buffers[id])) add(p_.buffers[id].size(), kBeforeStep, count);
     Cursor at(index, std::nullopt, false);
     for (now_ = 0; now_ < count; ++now_, at.advance()) walk(*at);
+    if (!launched_.empty()) launched_.push_back(launches_);  // after the last instance
     hold_for_update(scaled(besides_.update, updated));
     add(scaled(besides_.update_gather, gathered_), count - 1, count - 1, Holder::kUpdate);
     if (besides_.ends_stay) hold_ends(ends);

@@ -194,12 +194,15 @@ void choose_recompute(const RunRecord& run, const StackProfile& stack, Plan& pla
   if (chooses_homes(run)) plan.recompute = {{Recompute::kFull}};  // until homes are chosen
   if (!run.recompute) return;
   plan.recompute = {*recompute_from_words(*run.recompute)};
+  if (*run.recompute == "none") return;
   if (const OperatorSet named = recomputed_operators(run); !named.empty()) {
     plan.recompute = {{.mode = Recompute::kOperators, .operators = named}};
   } else if (*run.recompute != "selective") {
     return;
   } else if (const std::int32_t whole = recomputed_layers(run); whole > 0) {
-    plan.recompute = {{.mode = Recompute::kFull, .layers = whole}, {}};
+    plan.recompute = {{Recompute::kFull}};
+    if (whole < run.model.layers)
+      plan.recompute = {{.mode = Recompute::kFull, .layers = whole}, {}};
   } else if (!stack.selective.empty() && run.model.layers > 1) {
     plan.recompute = selected_by(stack, static_cast<std::int32_t>(run.model.layers));
   }
@@ -320,21 +323,21 @@ bool takes_homes(const StackProfile& stack, Plan& plan) {
 
 // Collectives of tensor parallel ranks that run piece by piece beside products stay exposed in
 // part: where Transformer Engine does it as in nemo2024, else as is usual.
-double exposed_of_pieces(Modules modules) {
-  constexpr double kOfTransformerEngine = 0.25;
-  const auto rates = stack_rates();
-  const double usual = std::ranges::find(rates, "tensor_exposed", &StackRate::name)->usual;
-  return modules == Modules::kMegatron ? kOfTransformerEngine : usual;
+double exposed_of_pieces(Modules modules, const std::vector<StackProfile>& stacks) {
+  if (modules == Modules::kMegatron)
+    return std::ranges::find(stacks, "nemo2024", &StackProfile::name)->rates.tensor_exposed;
+  return std::ranges::find(stack_rates(), &StackRates::tensor_exposed, &StackRate::member)->usual;
 }
 
 // The record's words go before the usual ways of the software. [MegatronCore] tp_comm_overlap off:
 // the products of a layer wait for all that tensor parallel ranks exchange. Sums of input gradients
 // beside weight gradients are another option.
-StackRates rates_of(const RunRecord& run, const StackProfile& stack, int capability) {
+StackRates rates_of(const RunRecord& run, const StackProfile& stack, int capability,
+                    const std::vector<StackProfile>& stacks) {
   StackRates rates = stack.rates_on(capability);
   if (const auto& overlap = run.parallel.tp_comm_overlap)
     rates.tensor_exposed =
-        *overlap ? std::min(rates.tensor_exposed, exposed_of_pieces(rates.modules)) : 1;
+        *overlap ? std::min(rates.tensor_exposed, exposed_of_pieces(rates.modules, stacks)) : 1;
   return rates;
 }
 
@@ -359,7 +362,7 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
     request.scale_out = BytesPerSecond{*run.hardware.scale_out_gb_s_per_gpu * kGiga};
   BuiltCluster built = build_cluster(catalogues.hardware, catalogues.profiles, request);
   out.cluster = std::move(built.cluster);
-  out.cluster.stack = rates_of(run, *stack, device.capability);
+  out.cluster.stack = rates_of(run, *stack, device.capability, catalogues.stacks);
   out.cluster.memory = memory_of(run, *stack);
   out.flags = std::move(built.assumed);
 

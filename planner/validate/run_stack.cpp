@@ -78,6 +78,7 @@ RunStack stack_of(const RunRecord& run, const DeviceFacts& device,
   std::vector<const StackProfile*> candidates = with_words(false, &StackProfile::software);
   if (candidates.empty()) candidates = with_words(true, &StackProfile::software);
   if (candidates.empty()) candidates = with_words(false, &StackProfile::weak_software);
+  if (candidates.empty()) candidates = with_words(true, &StackProfile::weak_software);
   const StackProfile* const guess = named(usual(run, device), stacks);
   if (candidates.empty()) return {guess, false};
   if (std::ranges::find(candidates, guess) != candidates.end()) return {guess, true};

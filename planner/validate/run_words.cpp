@@ -15,6 +15,7 @@ struct Word {
   OperatorSet operators;
 };
 using enum LayerOperator;
+constexpr LayerOperator kAll[] = {kNorm, kQkv, kAttention, kProjection, kFc1, kActivation};
 const Word kWords[] = {
     {"--recompute-norm", {kNorm}},
     {"--recompute-swiglu", {kActivation}},
@@ -28,7 +29,6 @@ const Word kWords[] = {
     // the last tensor that backward needs: the input of the layer's last product.
     {"early stop", {kNorm, kQkv, kAttention, kProjection, kFc1, kActivation}},
 };
-constexpr LayerOperator kAll[] = {kNorm, kQkv, kAttention, kProjection, kFc1, kActivation};
 
 }  // namespace
 
@@ -50,7 +50,7 @@ std::int32_t recomputed_layers(const RunRecord& run) {
   if (!run.recompute_detail) return 0;
   const std::string_view words = *run.recompute_detail;
   const std::size_t end = words.find(fmt::format(" of {} layers", run.model.layers));
-  if (end == words.npos) return 0;
+  if (end == words.npos || end == 0) return 0;
   const std::size_t begin = words.find_last_not_of("0123456789", end - 1) + 1;
   std::int32_t layers = 0;
   std::from_chars(words.data() + begin, words.data() + end, layers);

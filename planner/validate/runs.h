@@ -1,9 +1,9 @@
 // Published training runs, one record a line: the reader of schema "zplan.runs/1" (JSON lines).
 //
-// Every record has exactly the keys below, in any order, but for `software`, which may be left out;
-// null means that it does not apply or that the source does not say it, and is allowed wherever a
-// member is optional. A record that breaks
-// this, or whose counts contradict each other, is left out and told in one line,
+// Every record has exactly the keys below, in any order, but for `software` and four members of it,
+// which may be left out; null means that it does not apply or that the source does not say it, and
+// is allowed wherever a member is optional. A record that breaks this, or whose counts contradict
+// each other, is left out and told in one line,
 //   file:line:column: /pointer: expected ..., got ...
 // and the others are read all the same. Blank lines are skipped.
 // Units: sequences, tokens, bytes per parameter, GB/s (1e9 bytes per second), seconds, GiB.
@@ -67,6 +67,7 @@ struct RunSoftware {
 
 struct RunMeasured {
   std::optional<double> step_time_s;
+  // "measured", "from_tokens_per_s", "from_tflops" ..; "simulated": no machine ran it.
   std::optional<std::string> step_time_kind;
   std::optional<double> memory_gib;
   std::optional<std::string> memory_kind;  // "allocator_peak", "reserved_peak", "nvidia_smi"

@@ -4,9 +4,8 @@ Memory: what its allocator reserves, and which runs did not fit.
 
 Medians, since some of the runs were out of order: of those on 64 nodes, and of those of 4,096
 sequences, most took six times as long for each micro-batch as equal ones on 2 to 32 nodes. They
-are left out here; the means of all rows are in the answer of `zplan validate`. The time of the slow
-ones grows with the ranks that meet, 0.3 ms for each of them and collective, and not with bytes, and
-many reserve no more than they hold: as if other jobs shared their GPUs.
+are left out here; the means of all rows are in the answer of `zplan validate`. The cause is not
+known.
 """
 
 import json

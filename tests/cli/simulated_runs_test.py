@@ -1,8 +1,8 @@
 """Steps that are printed as measured, and that a simulator composed.
 
 Two runs that differ in nothing but their data parallel degree differ by the all-reduce of their
-gradients. On a machine this difference is drowned by what each run varies by, thousandths of a step
-at least. In tests/data/simulated_runs.jsonl it is one number, to the microsecond, whatever the
+gradients. On a machine the difference would vary from pair to pair: equal runs of 64 nodes from the
+same source differ by 0.05 %, 53.9096 and 53.9379 s. In tests/data/simulated_runs.jsonl it is one number, to the microsecond, whatever the
 micro-batch and however many of them: a table's entry that was added to a sum (tests/data/README.md).
 """
 
@@ -14,7 +14,7 @@ import os
 from cli_support import ROOT, CliTest, main
 
 DATA = os.path.join(ROOT, "tests", "data")
-PRINTED_S = 1e-6  # to which step times of these runs are printed
+RECORDED_S = 1e-6  # to which the records round the printed times
 
 
 def records(name):
@@ -48,7 +48,7 @@ class SimulatedRuns(CliTest):
             lengths = [step for _, step in pairs]
             self.assertGreater(max(lengths) / min(lengths), 1.05)
             changes = [change for change, _ in pairs]
-            self.assertLess(max(changes) - min(changes), 1.5 * PRINTED_S)
+            self.assertLess(max(changes) - min(changes), 2 * RECORDED_S)
 
     def test_none_of_them_counts_as_measured(self):
         simulated = records("simulated_runs.jsonl")

@@ -112,6 +112,14 @@ def over_groups(groups):
     )
 
 
+def over_software(groups):
+    """The mean of log errors over software, each of which counts alike: hwprofiles/stacks take what it leaves as `overall`."""
+    of_software = {}
+    for group in groups.values():
+        of_software.setdefault(tuple(group["stacks"]), []).append(group["log_bias"])
+    return round(mean(mean(errors) for errors in of_software.values()), 3)
+
+
 def of_validated(row):
     """A row of `zplan validate` as the fit writes one."""
     return {
@@ -146,7 +154,7 @@ def main():
     if OTHERS.exists():
         sets["other_runs"] = by_group(map(of_validated, validated(str(arguments.programs / "zplan"), OTHERS)))
     for name, groups in sets.items():
-        results[name] = {**over_groups(groups), "groups": groups}
+        results[name] = {**over_groups(groups), "software_log_bias": over_software(groups), "groups": groups}
         for group, errors in groups.items():
             print(f"{group:28}", errors)
         print(name, {key: value for key, value in results[name].items() if key != "groups"}, flush=True)

@@ -55,8 +55,11 @@ TEST(ModuleKernels, CompiledProgramsRunOneKernelForEachOfTheJobBesideLossAndClip
 
 // [PyTorch] clip_grad_norm_ reads the gradients for their norm, then multiplies them in place.
 TEST(ModuleKernels, PyTorchClipsGradientsByAPassOfItsOwn) {
-  for (const Modules modules : {Modules::kEager, Modules::kCompiled})
-    EXPECT_EQ(module_kernels(KernelId::kSumSquares, modules).traffic, (4 + 4 + 4) / 4.0);
+  for (const Modules modules : {Modules::kEager, Modules::kCompiled}) {
+    const ModuleKernels has = module_kernels(KernelId::kSumSquares, modules);
+    EXPECT_EQ(has.traffic, (4 + 4 + 4) / 4.0);
+    EXPECT_EQ(has.launches, 2) << "the norm, then the scaling";
+  }
 }
 
 TEST(ModuleKernels, NoModuleDispatchesOrMovesLessThanTheJob) {

@@ -131,6 +131,8 @@ TEST(RunStack, ATrainerGoesBeforeTheCompilerOfItsLayers) {
   run.source = "nanoGPT (PyTorch, torch.compile)";
   EXPECT_EQ(stack_name(run), "torch_compile");
   EXPECT_TRUE(found(run).stated);
+  run.source = "transformers 4.50, torch.compile";
+  EXPECT_EQ(stack_name(run), "hf");
 }
 
 TEST(RunStack, SoftwareThatPeopleNameIsFound) {

@@ -37,6 +37,8 @@ TEST(RunWords, LayersThatAreRecomputedMayBeCounted) {
   EXPECT_EQ(recomputed_layers(run), 10);
   run.model.layers = 40;
   EXPECT_EQ(recomputed_layers(run), 0) << "of another model";
+  run.recompute_detail = " of 40 layers";
+  EXPECT_EQ(recomputed_layers(run), 0) << "no number";
   run.recompute_detail.reset();
   EXPECT_EQ(recomputed_layers(run), 0);
 }

@@ -47,6 +47,8 @@ TEST(Runs, WhatSoftwareDoesMayBeLeftOut) {
   EXPECT_FALSE(run.software.compiled);
   EXPECT_FALSE(run.software.foreach_update);
   EXPECT_FALSE(run.software.dense_mask);
+  EXPECT_FALSE(run.software.fp8_rows);
+  EXPECT_FALSE(run.software.eager_loss);
   EXPECT_THAT(complaint(changed(kSampleRun, "\"micro_batch\"",
                                 "\"software\": {\"graphs\": true}, \"micro_batch\"")),
               HasSubstr("/software"));
