@@ -38,18 +38,29 @@ TEST(ModuleKernels, MegatronsLossMoves52BytesPerLogit) {
   EXPECT_DOUBLE_EQ(loss.traffic, (6 + 4 + 8 + 8 + 4 + 8 + 8 + 6) / 4.0);
 }
 
-// TorchInductor's reductions are kernels: the loss reads its logits for the largest, for the sum
-// and for the gradient.
-TEST(ModuleKernels, CompiledProgramsRunOneKernelForEachOfTheJobBesideLossAndClipping) {
+TEST(ModuleKernels, ANativeProgramRunsTheKernelsOfTheJob) {
   for (int i = 0; i < kKernelCount; ++i) {
-    for (const Modules modules : {Modules::kNative, Modules::kCompiled}) {
-      const ModuleKernels has = module_kernels(kernel_at(i), modules);
-      if (modules == Modules::kCompiled && kernel_at(i) == KernelId::kSumSquares) continue;
-      const bool loss = modules == Modules::kCompiled && kernel_at(i) == KernelId::kCrossEntropy;
-      EXPECT_EQ(has.calls, 1);
-      EXPECT_EQ(has.launches, 1);
-      EXPECT_EQ(has.traffic, loss ? (2 + 2 + 2 + 2) / 4.0 : 1);
-    }
+    const ModuleKernels has = module_kernels(kernel_at(i), Modules::kNative);
+    EXPECT_EQ(has.calls, 1);
+    EXPECT_EQ(has.launches, 1);
+    EXPECT_EQ(has.traffic, 1);
+  }
+}
+
+// TorchInductor's reductions are kernels: the loss reads its logits for the largest, for the sum
+// and for the gradient, whether tensor parallel ranks work on it or not. Nothing is fused into a
+// product. What is pointwise is one kernel.
+TEST(ModuleKernels, ACompilerOfLayersLeavesReductionsAndProductsAlone) {
+  using enum KernelId;
+  for (const KernelId loss : {kCrossEntropy, kCrossEntropyStatistics, kCrossEntropyParallel}) {
+    EXPECT_EQ(module_kernels(loss, Modules::kCompiled).traffic, (2 + 2 + 2 + 2) / 4.0);
+    EXPECT_EQ(module_kernels(loss, Modules::kCompiled).launches, 1);
+  }
+  for (const KernelId product : {kLinearGeluForward, kGeluInputGradient, kLinearWeightGradient})
+    EXPECT_EQ(module_kernels(product, Modules::kCompiled).launches, 2);
+  for (const KernelId pointwise : {kSwigluForward, kRmsNormForward, kResidualAdd, kRope}) {
+    EXPECT_EQ(module_kernels(pointwise, Modules::kCompiled).launches, 1);
+    EXPECT_EQ(module_kernels(pointwise, Modules::kCompiled).traffic, 1);
   }
 }
 
