@@ -6,7 +6,11 @@ namespace zplan {
 namespace {
 
 View matrix(std::int64_t rows, std::int64_t columns, Access access) {
-  return {.access = access, .dtype = DType::kBf16, .shape = Shape{rows, columns}};
+  View view;
+  view.access = access;
+  view.dtype = DType::kBf16;
+  view.shape = Shape{rows, columns};
+  return view;
 }
 
 // Read in fp32, 4 bytes, and written in 16 bits, 2, before the product takes it; so again where a
@@ -29,7 +33,7 @@ TEST(Autocast, AWeightIsCastBeforeItsProduct) {
 // that and the sum, and write it.
 TEST(Autocast, AWeightGradientIsCastAndAddedUpInFp32) {
   Node node{.kind = OpKind::kKernel, .kernel = KernelId::kMatmulWeightGradient};
-  node.role = {.phase = Phase::kBackward, .action = Action::kWeightGradient};
+  node.role = {Phase::kBackward, Part::kFc1, Action::kWeightGradient};
   const auto bytes = [&](Access access) {
     const View operands[] = {matrix(8, 1000, Access::kRead), matrix(8, 500, Access::kRead),
                              matrix(1000, 500, access)};
