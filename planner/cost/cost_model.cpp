@@ -240,12 +240,12 @@ CostModel::CostModel(const Job& job, const Cluster& cluster, SharedWires* shared
   }
 }
 
-// The stack adds host time for each operation, and once per step after the device has done all that
-// was launched, at each layer of a pass after the compute stream has; where updated
-// parameters come in lists, for each one's copies, which are more than the launch queue holds, so
-// that the host waits for the device there; compute that is
-// slower beside collectives. [derived] A host that waited at a layer for a send, too, would wait
-// for the host of the next stage, and in a ring of stages that one in the end for this one.
+// The stack adds host time for each operation, once per step after the device has done all that was
+// launched, and at each layer of a pass after the compute stream has. Where updated parameters come
+// in lists it adds each one's copies, which are more than the launch queue holds, so that the host
+// waits for the device there. Compute is slower beside collectives. [derived] A host that waited at
+// a layer for a send, too, would wait for the host of the next stage, and in a ring of stages that
+// one in the end for this one.
 void CostModel::add_software(int stage) {
   const auto at = static_cast<std::size_t>(stage);
   const bool as_graph = job_.launch == LaunchMode::kGraph;
@@ -271,7 +271,7 @@ void CostModel::add_software(int stage) {
     };
     if (first) wait_and_spend(&StackRates::host_step, HostWait::kDevice);
     if (begins_layer(node)) wait_and_spend(&StackRates::host_sync, HostWait::kCompute);
-    if (gathers_update(node))
+    if (cluster_.stack.list_copy > 0 && gathers_update(node))
       wait_and_spend(&StackRates::list_copy, HostWait::kDevice,
                      ranks_of(node) * tensors_of(job_, job_.classes[at], node));
     if (std::exchange(received, false))
@@ -400,10 +400,9 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const auto& ring_out = cluster_.node.topology.ring_out;
   if (ring_out && pattern.kind == PatternKind::kRing)
     call.border = std::min(call.border, *ring_out);
-  const bool updated = gathers_update(node);
-  const BytesPerSecond most = ring_of_update(cluster_);
-  const bool by_few_ports = updated && call.nodes > 1 && most <= call.border;
-  if (by_few_ports) call.border = most;
+  const bool by_few_ports =
+      gathers_update(node) && call.nodes > 1 && ring_of_update(cluster_) <= call.border;
+  if (by_few_ports) call.border = ring_of_update(cluster_);
   const CollectiveProfile* profile = cluster_.node.device.collectives.get();
   call.bytes = at_once(stage, node, full);
   CollectiveTime time = collective_time(call, profile, latency_);

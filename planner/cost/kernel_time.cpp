@@ -74,22 +74,18 @@ RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view
   return both(cast_time(p, device, stack), alone);
 }
 
-AttentionSize size_of_work(const AttentionWork& work) {
-  return {.batch = work.batch,
-          .heads = work.heads,
-          .sequence = work.sequence,
-          .head_size = work.head_size,
-          .groups = work.groups,
-          .keys = work.keys,
-          .sees_all = work.sees_all,
-          .backward = work.backward};
-}
-
 // By the table: the time of all pairs of a causal mask, or of none, x the share that is seen.
 std::optional<Seconds> measured_attention(const AttentionWork& work, std::string_view format,
                                           const DeviceProfile& device) {
   if (!device.tables || !(format == "bf16" || format == "fp16")) return std::nullopt;
-  const AttentionSize size = size_of_work(work);
+  const AttentionSize size{.batch = work.batch,
+                           .heads = work.heads,
+                           .sequence = work.sequence,
+                           .head_size = work.head_size,
+                           .groups = work.groups,
+                           .keys = work.keys,
+                           .sees_all = work.sees_all,
+                           .backward = work.backward};
   const auto time = device.tables->attention(size, device);
   if (!time) return std::nullopt;
   return *time * (static_cast<double>(work.pairs) / size.pairs());

@@ -285,6 +285,7 @@ class RequestList {
 
   // Copies of the logits, each in fp32 or less, live from the first kernel of the loss to the last.
   void hold_for_loss(const Node& node, std::span<const View> operands) {
+    constexpr double kCopy = 4;  // bytes per logit
     const bool last =
         node.kernel == KernelId::kCrossEntropy || node.kernel == KernelId::kCrossEntropyParallel;
     const bool any = last || node.kernel == KernelId::kCrossEntropyStatistics;
@@ -307,7 +308,6 @@ class RequestList {
   std::vector<Slot> slots_;
   std::vector<Request> list_;
   std::int64_t now_ = 0;
-  static constexpr double kCopy = 4;  // bytes per logit
   std::vector<std::size_t> loss_;
   std::size_t gathering_ = kClosed, reducing_ = kClosed;
   std::vector<End> end_;                           // by buffer

@@ -67,8 +67,8 @@ struct HeldBesides {
   bool reduced_stay = false;  // what a unit's gradients leave from is held until the next one's do
   // Buffers that activations gathered over tensor parallel ranks share, held all the time.
   std::int32_t gather_buffers = 0;
-  double update_gather =
-      0;  // per parameter whose shards are gathered after the update, in one piece
+  // Per parameter whose shards are gathered after the update, in one piece.
+  double update_gather = 0;
   // Launches of each node of the program, and by how many the host is ahead of the device. What a
   // collective reads or writes is free again when the device has come to where the host released
   // it. Empty: at once.

@@ -28,7 +28,7 @@ class Fields {
   std::string home(std::string_view key) {
     return object_.member(key).one_of({"gpu", "cpu", "nvme"});
   }
-  // Nothing where the file has no such member, too.
+  // It returns nothing also where the file has no such member.
   std::optional<bool> added_flag(std::string_view key) {
     const auto node = optional(key);
     return node && !node->is_null() ? std::optional(node->boolean()) : std::nullopt;

@@ -60,8 +60,8 @@ struct RunPrecision {
 struct RunSoftware {
   std::optional<bool> cuda_graphs;  // of whole steps or of layers, forward and backward
   std::optional<bool> compiled;     // layers through torch.compile
-  // As members of StackRates (hwprofiles/stack.h), whether operands in fp8 have a scale for each
-  // row, and whether the loss stands outside of what is compiled; may be left out.
+  // These may be left out: two as members of StackRates (hwprofiles/stack.h), whether operands in
+  // fp8 have a scale for each row, and whether the loss stands outside of what is compiled.
   std::optional<bool> foreach_update, dense_mask, fp8_rows, eager_loss;
 };
 

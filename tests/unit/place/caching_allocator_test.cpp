@@ -103,7 +103,7 @@ TEST(CachingAllocator, FragmentsWhereExpandableSegmentsDoNot) {
   EXPECT_EQ(reserved(true), 120 * kMiB) << "grown by a page, not by a segment";
 }
 
-// Of 64 MiB the last 16 are in use, 32 MiB are not.
+// The last 16 of 64 MiB are in use, 32 MiB are not.
 TEST(CachingAllocator, GivesBackSegmentsOfWhichNothingIsInUse) {
   CachingAllocator a(false);
   const auto whole = a.allocate(64 * kMiB);

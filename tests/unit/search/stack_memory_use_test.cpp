@@ -97,7 +97,7 @@ TEST_F(StackMemoryUseOf, UpdatesOfWholeAndOfCutStatesDiffer) {
   EXPECT_EQ(live(1, 60, 0), live(1, 0, 0));
 }
 
-// Of 16-bit parameters and of their gradients' buckets alike.
+// Parameters in 16 bits have buckets of gradients that are as large.
 TEST_F(StackMemoryUseOf, AReducersBucketsAreOfWholeGradientsThatRanksSum) {
   const auto buckets = [&](std::int32_t stage, std::int32_t ranks) {
     plan_.zero_stage = stage;
