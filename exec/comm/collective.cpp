@@ -77,79 +77,47 @@ void with_element_type(DType dtype, const Use& use) {
   }
 }
 
-void gather(Members members, int index) {
+// The parts that the member gets, one after the other.
+void copy_parts(Members members, int index) {
   const CollectiveCall& own = members[static_cast<std::size_t>(index)];
+  if (!takes_part(row_of(own.kind).output, index, own.root)) return;
+  const auto size = static_cast<int>(members.size());
   const std::int64_t bytes = own.elements * size_of(own.dtype).value;
-  for (std::size_t j = 0; j < members.size(); ++j) {
-    copy_bytes(own.output + static_cast<std::int64_t>(j) * bytes, members[j].input, bytes);
+  for (int j = 0; j < parts_of(row_of(own.kind).output, size); ++j) {
+    const PartOf from = source_of(own.kind, size, own.root, index, j);
+    const CollectiveCall& member = members[static_cast<std::size_t>(from.member)];
+    copy_bytes(own.output + j * bytes, member.input + from.part * bytes, bytes);
   }
 }
 
-void exchange(Members members, int index) {
-  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
-  const std::int64_t bytes = own.elements / std::ssize(members) * size_of(own.dtype).value;
-  for (std::size_t j = 0; j < members.size(); ++j)
-    copy_bytes(own.output + static_cast<std::int64_t>(j) * bytes, members[j].input + index * bytes,
-               bytes);
-}
-
-void shift(Members members, int index) {
-  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
-  const auto before = static_cast<std::size_t>(index == 0 ? std::ssize(members) - 1 : index - 1);
-  copy_bytes(own.output, members[before].input, own.elements * size_of(own.dtype).value);
-}
-
-void reduce_scatter(Members members, int index) {
-  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
-  const Range range{index * own.elements, (index + 1) * own.elements};
-  with_element_type(own.dtype, [&](auto type) {
-    using T = decltype(type);
-    T* output = reinterpret_cast<T*>(own.output) - range.begin;
-    reduce<T>(members, range, [&](const T* sums, std::int64_t first, std::int64_t n) {
-      std::copy_n(sums, n, output + first);
-    });
-  });
-}
-
-// Into the outputs of all `targets`.
-void reduce_into(Members targets, Members members, int index) {
-  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
-  const Range range = piece(own.elements, std::ssize(members), index, size_of(own.dtype));
-  with_element_type(own.dtype, [&](auto type) {
+// Elements `range` of the inputs, which `output` of each of `targets` takes from there on.
+void add_up(Members members, Range range, Members targets, std::int64_t output) {
+  with_element_type(members[0].dtype, [&](auto type) {
     using T = decltype(type);
     reduce<T>(members, range, [&](const T* sums, std::int64_t first, std::int64_t n) {
       for (const CollectiveCall& target : targets)
-        std::copy_n(sums, n, reinterpret_cast<T*>(target.output) + first);
+        std::copy_n(sums, n, reinterpret_cast<T*>(target.output) + first - output);
     });
   });
 }
 
-void broadcast(Members members, int index) {
-  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
-  const CollectiveCall& root = members[static_cast<std::size_t>(own.root)];
-  copy_bytes(own.output, root.input, own.elements * size_of(own.dtype).value);
+void sum_parts(Members members, int index) {
+  const auto at = static_cast<std::size_t>(index);
+  const CollectiveCall& own = members[at];
+  const CollectiveRow& row = row_of(own.kind);
+  if (has_parts(row.input)) {
+    const std::int64_t begin = index * own.elements;
+    return add_up(members, {begin, begin + own.elements}, members.subspan(at, 1), begin);
+  }
+  const Members targets =
+      is_of_root(row.output) ? members.subspan(static_cast<std::size_t>(own.root), 1) : members;
+  add_up(members, piece(own.elements, std::ssize(members), index, size_of(own.dtype)), targets, 0);
 }
 
 }  // namespace
 
 void run_share(Members members, int index) {
-  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
-  switch (own.kind) {
-    case CollectiveKind::kAllGather:
-      return gather(members, index);
-    case CollectiveKind::kReduceScatter:
-      return reduce_scatter(members, index);
-    case CollectiveKind::kAllReduce:
-      return reduce_into(members, members, index);
-    case CollectiveKind::kBroadcast:
-      return broadcast(members, index);
-    case CollectiveKind::kReduce:
-      return reduce_into(members.subspan(static_cast<std::size_t>(own.root), 1), members, index);
-    case CollectiveKind::kAllToAll:
-      return exchange(members, index);
-    case CollectiveKind::kShift:
-      return shift(members, index);
-  }
+  return adds_up(members[0].kind) ? sum_parts(members, index) : copy_parts(members, index);
 }
 
 void check_same_operation(Members members) {

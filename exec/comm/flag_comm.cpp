@@ -77,7 +77,7 @@ void FlagComm::collective(std::int32_t rank, const Instance& at, const Collectiv
     const Instance& there = find_next(seat.cursors[j], member, [&](const Node& other) {
       return other.kind == OpKind::kCollective && other.group == node.group;
     });
-    seat.calls[j] = collective_call(member.node(there), BoundOperands(member, there));
+    seat.calls[j] = collective_call(member, member.node(there), BoundOperands(member, there));
     seat.cursors[j].advance();
   }
   check_same_operation(seat.calls);

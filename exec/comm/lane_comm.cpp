@@ -5,6 +5,7 @@
 #include <span>
 
 #include "planner/core/units.h"
+#include "planner/program/job/collectives.h"
 
 namespace zplan::exec {
 namespace {
@@ -15,16 +16,11 @@ constexpr std::int64_t kLineBytes = 64;  // pieces and copies begin on cache lin
 
 std::int64_t chunk_elements(DType dtype) { return kChunkBytes / size_of(dtype).value; }
 
-// The longest piece: of a reduce_scatter the own part, else a member's share of it.
+// The longest piece: the own part where each member gets one, else a member's share of it.
 std::int64_t piece_elements(const CollectiveCall& call, std::size_t members) {
-  if (call.kind == CollectiveKind::kReduceScatter) return call.elements;
+  if (has_parts(row_of(call.kind).input)) return call.elements;
   return round_up(ceil_div(call.elements, static_cast<std::int64_t>(members)),
                   kLineBytes / size_of(call.dtype).value);
-}
-
-bool adds_up(CollectiveKind kind) {
-  return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllReduce ||
-         kind == CollectiveKind::kReduce;
 }
 
 LaneOp transfer(NodeIndex node, std::int64_t earlier, Bytes bytes, int sender) {
@@ -80,75 +76,49 @@ TimePoint LaneComm::receive(NodeIndex node, std::int64_t earlier, Link& from, st
 }
 
 void LaneComm::run(const CollectiveCall& call) {
-  switch (call.kind) {
-    case CollectiveKind::kAllGather:
-      return all_gather(call);
-    case CollectiveKind::kReduceScatter:
-      return reduce_scatter(call);
-    case CollectiveKind::kAllReduce:
-      return all_reduce(call);
-    case CollectiveKind::kBroadcast:
-      return broadcast(call);
-    case CollectiveKind::kReduce:
-      return reduce(call);
-    case CollectiveKind::kAllToAll:
-      return all_to_all(call);
-    case CollectiveKind::kShift:
-      return shift(call);
-  }
+  if (!adds_up(call.kind)) return copy_parts(call);
+  const CollectiveRow& row = row_of(call.kind);
+  if (has_parts(row.input)) return sum_own_part(call);
+  return is_of_root(row.output) ? sum_for_root(call) : sum_for_all(call);
 }
 
-void LaneComm::all_gather(const CollectiveCall& call) {
+// The part of `member`'s input that `to` gets, and where in its output; no two of them make more
+// than one.
+struct LaneComm::Copy {
+  bool exists = false;
+  std::int64_t from = 0, to = 0;  // parts
+};
+
+LaneComm::Copy LaneComm::copy_between(const CollectiveCall& call, std::size_t member,
+                                      std::size_t to) const {
+  const CollectiveRow& row = row_of(call.kind);
+  const auto members = static_cast<int>(size()), target = static_cast<int>(to);
+  if (!takes_part(row.output, target, call.root)) return {};
+  for (int j = 0; j < parts_of(row.output, members); ++j) {
+    const PartOf source = source_of(call.kind, members, call.root, target, j);
+    if (source.member == static_cast<int>(member)) return {true, source.part, j};
+  }
+  return {};
+}
+
+void LaneComm::copy_parts(const CollectiveCall& call) {
   const std::int64_t bytes = call.elements * size_of(call.dtype).value;
-  const auto part = [&](std::size_t m) {
-    return call.output + static_cast<std::int64_t>(m) * bytes;
-  };
   for (std::size_t m = 0; m < size(); ++m) {
     if (m == own()) continue;
-    flows_.send(m, call.input, bytes);
-    flows_.receive(m, part(m), bytes);
+    if (const Copy out = copy_between(call, own(), m); out.exists)
+      flows_.send(m, call.input + out.from * bytes, bytes);
+    if (const Copy in = copy_between(call, m, own()); in.exists)
+      flows_.receive(m, call.output + in.to * bytes, bytes);
   }
   flows_.move();
-  if (part(own()) != call.input && bytes > 0)
-    std::memcpy(part(own()), call.input, static_cast<std::size_t>(bytes));
+  const Copy mine = copy_between(call, own(), own());
+  if (!mine.exists || bytes == 0) return;
+  const std::byte* from = call.input + mine.from * bytes;
+  std::byte* to = call.output + mine.to * bytes;
+  if (to != from) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
-void LaneComm::all_to_all(const CollectiveCall& call) {
-  const std::int64_t bytes =
-      call.elements / static_cast<std::int64_t>(size()) * size_of(call.dtype).value;
-  const auto part = [bytes](auto* of, std::size_t m) {
-    return of + static_cast<std::int64_t>(m) * bytes;
-  };
-  for (std::size_t m = 0; m < size(); ++m) {
-    if (m == own()) continue;
-    flows_.send(m, part(call.input, m), bytes);
-    flows_.receive(m, part(call.output, m), bytes);
-  }
-  flows_.move();
-  if (bytes > 0)
-    std::memcpy(part(call.output, own()), part(call.input, own()), static_cast<std::size_t>(bytes));
-}
-
-void LaneComm::shift(const CollectiveCall& call) {
-  const std::int64_t bytes = call.elements * size_of(call.dtype).value;
-  flows_.send((own() + 1) % size(), call.input, bytes);
-  flows_.receive((own() + size() - 1) % size(), call.output, bytes);
-  flows_.move();
-}
-
-void LaneComm::broadcast(const CollectiveCall& call) {
-  const std::int64_t bytes = call.elements * size_of(call.dtype).value;
-  const auto root = static_cast<std::size_t>(call.root);
-  const bool is_root = own() == root;
-  if (!is_root) flows_.receive(root, call.output, bytes);
-  for (std::size_t m = 0; is_root && m < size(); ++m)
-    if (m != root) flows_.send(m, call.input, bytes);
-  flows_.move();
-  if (is_root && call.output != call.input && bytes > 0)
-    std::memcpy(call.output, call.input, static_cast<std::size_t>(bytes));
-}
-
-void LaneComm::reduce_scatter(const CollectiveCall& call) {
+void LaneComm::sum_own_part(const CollectiveCall& call) {
   const std::int64_t element = size_of(call.dtype).value;
   std::int64_t begin = 0;
   do {  // once at least, for the headers
@@ -157,7 +127,7 @@ void LaneComm::reduce_scatter(const CollectiveCall& call) {
   } while (begin < call.elements);
 }
 
-void LaneComm::all_reduce(const CollectiveCall& call) {
+void LaneComm::sum_for_all(const CollectiveCall& call) {
   const std::int64_t element = size_of(call.dtype).value;
   const std::int64_t longest = piece_elements(call, size());
   std::int64_t begin = 0;
@@ -175,7 +145,7 @@ void LaneComm::all_reduce(const CollectiveCall& call) {
   flows_.move();
 }
 
-void LaneComm::reduce(const CollectiveCall& call) {
+void LaneComm::sum_for_root(const CollectiveCall& call) {
   const std::int64_t element = size_of(call.dtype).value;
   const std::int64_t longest = piece_elements(call, size());
   const auto root = static_cast<std::size_t>(call.root);
@@ -198,8 +168,8 @@ void LaneComm::reduce(const CollectiveCall& call) {
 
 LaneComm::Range LaneComm::piece(const CollectiveCall& call, std::size_t member) const {
   const std::int64_t length = piece_elements(call, size());
-  const bool scatters = call.kind == CollectiveKind::kReduceScatter;
-  const std::int64_t all = call.elements * (scatters ? static_cast<std::int64_t>(size()) : 1);
+  const std::int64_t all =
+      call.elements * parts_of(row_of(call.kind).input, static_cast<std::int64_t>(size()));
   const std::int64_t begin = static_cast<std::int64_t>(member) * length;
   return {std::min(begin, all), std::min(begin + length, all)};
 }

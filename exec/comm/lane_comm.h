@@ -6,7 +6,7 @@
 //   all_gather     n (size - 1)            reduce_scatter  n (size - 1)
 //   all_reduce     2 n (size - 1) / size   broadcast       n (size - 1), the root
 //   reduce         n, the root n (size - 1) / size
-//   all_to_all     n (size - 1) / size
+//   all_to_all     n (size - 1)            shift           n
 // Copies are received in chunks, so their buffer is small; it is made ahead of the first step.
 #pragma once
 
@@ -51,13 +51,12 @@ class LaneComm {
   std::size_t size() const { return partners_->links.size(); }
   std::size_t own() const { return static_cast<std::size_t>(partners_->own_index); }
   void run(const CollectiveCall& call);
-  void all_gather(const CollectiveCall& call);
-  void broadcast(const CollectiveCall& call);
-  void reduce_scatter(const CollectiveCall& call);
-  void all_reduce(const CollectiveCall& call);
-  void reduce(const CollectiveCall& call);
-  void all_to_all(const CollectiveCall& call);
-  void shift(const CollectiveCall& call);
+  struct Copy;
+  Copy copy_between(const CollectiveCall& call, std::size_t member, std::size_t to) const;
+  void copy_parts(const CollectiveCall& call);
+  void sum_own_part(const CollectiveCall& call);
+  void sum_for_all(const CollectiveCall& call);
+  void sum_for_root(const CollectiveCall& call);
   // The piece that the member adds up, and the chunk of it that begins at `begin` of the piece.
   Range piece(const CollectiveCall& call, std::size_t member) const;
   Range chunk(const CollectiveCall& call, std::size_t member, std::int64_t begin) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "planner/core/error.h"
+#include "planner/program/job/collectives.h"
 
 namespace zplan::exec {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exec/comm/instance_name.h"
+#include "planner/program/job/collectives.h"
 #include "planner/program/job/meetings.h"
 
 namespace zplan::exec {
@@ -29,12 +30,13 @@ int channel_of(std::int32_t rank, std::int32_t peer, const Node& node) {
 }
 
 // Its sizes, without addresses.
-CollectiveCall shape_of(const Program& program, const Node& node) {
+CollectiveCall shape_of(const Program& program, const Node& node, std::size_t members) {
   const auto views = program.operands(node);
-  const bool scatters = node.collective == CollectiveKind::kReduceScatter;
+  const std::int64_t parts =
+      parts_of(row_of(node.collective).input, static_cast<std::int64_t>(members));
   return {.kind = node.collective,
           .dtype = views[0].dtype,
-          .elements = views[scatters ? 1 : 0].shape.elements()};
+          .elements = views[0].shape.elements() / parts};
 }
 
 }  // namespace
@@ -84,7 +86,8 @@ void ProcessComm::make_lanes(const Job& job) {
     need.members = std::max(need.members, members.ranks.size());
     if (node.kind == OpKind::kCollective) {
       need.copy =
-          std::max(need.copy, LaneComm::copy_bytes(shape_of(program, node), members.ranks.size()));
+          std::max(need.copy, LaneComm::copy_bytes(shape_of(program, node, members.ranks.size()),
+                                                   members.ranks.size()));
     }
   }
   for (const auto& [lane, need] : needs)

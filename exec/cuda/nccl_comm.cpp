@@ -36,42 +36,34 @@ ncclDataType_t nccl_type(DType dtype) {
   return ncclInt8;
 }
 
-// [NCCL] An all-to-all is a send to and a receive from every member, itself too, as one operation
-// of the group call that they stand in. What the first of them reports counts; the group is ended
-// all the same.
-ncclResult_t queue_all_to_all(const CollectiveCall& call, ncclComm_t comm, cudaStream_t stream) {
-  int members = 0;
+// [NCCL] What the library has no call for is a send or a receive for each part that is copied, to
+// and from the member itself too, as one operation of the group call that they stand in. What the
+// first of them reports counts; the group is ended all the same.
+ncclResult_t queue_copies(const CollectiveCall& call, ncclComm_t comm, cudaStream_t stream) {
+  int members = 0, own = 0;
   if (const ncclResult_t asked = ncclCommCount(comm, &members); asked != ncclSuccess) return asked;
-  const std::int64_t part = call.elements / members;
-  const std::int64_t bytes = part * size_of(call.dtype).value;
-  const auto n = static_cast<std::size_t>(part);
+  if (const ncclResult_t asked = ncclCommUserRank(comm, &own); asked != ncclSuccess) return asked;
+  const CollectiveRow& row = row_of(call.kind);
+  const std::int64_t bytes = call.elements * size_of(call.dtype).value;
+  const auto n = static_cast<std::size_t>(call.elements);
   const ncclDataType_t type = nccl_type(call.dtype);
   if (const ncclResult_t begun = ncclGroupStart(); begun != ncclSuccess) return begun;
   ncclResult_t result = ncclSuccess;
-  for (int peer = 0; peer < members && result == ncclSuccess; ++peer) {
-    result = ncclSend(call.input + peer * bytes, n, type, peer, comm, stream);
-    if (result == ncclSuccess)
-      result = ncclRecv(call.output + peer * bytes, n, type, peer, comm, stream);
+  for (int to = 0; to < members; ++to) {
+    if (!takes_part(row.output, to, call.root)) continue;
+    for (int j = 0; j < parts_of(row.output, members) && result == ncclSuccess; ++j) {
+      const PartOf from = source_of(call.kind, members, call.root, to, j);
+      if (from.member == own)
+        result = ncclSend(call.input + from.part * bytes, n, type, to, comm, stream);
+      if (to == own && result == ncclSuccess)
+        result = ncclRecv(call.output + j * bytes, n, type, from.member, comm, stream);
+    }
   }
   const ncclResult_t ended = ncclGroupEnd();
   return result == ncclSuccess ? ended : result;
 }
 
-// A send to the next member and a receive from the one before, as one operation.
-ncclResult_t queue_shift(const CollectiveCall& call, ncclComm_t comm, cudaStream_t stream) {
-  int members = 0, own = 0;
-  if (const ncclResult_t asked = ncclCommCount(comm, &members); asked != ncclSuccess) return asked;
-  if (const ncclResult_t asked = ncclCommUserRank(comm, &own); asked != ncclSuccess) return asked;
-  const auto n = static_cast<std::size_t>(call.elements);
-  const ncclDataType_t type = nccl_type(call.dtype);
-  if (const ncclResult_t begun = ncclGroupStart(); begun != ncclSuccess) return begun;
-  ncclResult_t result = ncclSend(call.input, n, type, (own + 1) % members, comm, stream);
-  if (result == ncclSuccess)
-    result = ncclRecv(call.output, n, type, (own + members - 1) % members, comm, stream);
-  const ncclResult_t ended = ncclGroupEnd();
-  return result == ncclSuccess ? ended : result;
-}
-
+// The one place that knows which collectives the library has calls for.
 ncclResult_t queue_collective(const CollectiveCall& call, ncclComm_t comm, cudaStream_t stream) {
   const ncclDataType_t type = nccl_type(call.dtype);
   const auto n = static_cast<std::size_t>(call.elements);
@@ -86,13 +78,10 @@ ncclResult_t queue_collective(const CollectiveCall& call, ncclComm_t comm, cudaS
       return ncclBroadcast(call.input, call.output, n, type, call.root, comm, stream);
     case CollectiveKind::kReduce:
       return ncclReduce(call.input, call.output, n, type, ncclSum, call.root, comm, stream);
-    case CollectiveKind::kAllToAll:
-      return queue_all_to_all(call, comm, stream);
-    case CollectiveKind::kShift:
-      return queue_shift(call, comm, stream);
+    default:
+      ZPLAN_ASSERT(!adds_up(call.kind));
+      return queue_copies(call, comm, stream);
   }
-  ZPLAN_ASSERT(false);
-  return ncclInvalidArgument;
 }
 
 bool is_capturing(cudaStream_t stream) {
@@ -291,9 +280,7 @@ void NcclComm::queue_once(const Communicator& communicator, std::byte* memory) {
   std::byte* const output = memory + sizeof(float) * static_cast<std::size_t>(job_.world());
   if (!use.transfers) {
     for (CollectiveKind kind : collectives(use)) {
-      const std::int64_t elements =
-          kind == CollectiveKind::kAllToAll ? job_.mesh.size(use.group) : 1;
-      const CollectiveCall call{kind, DType::kF32, elements, memory, output, 0};
+      const CollectiveCall call{kind, DType::kF32, 1, memory, output, 0};
       settle(queue_collective(call, comm, stream), comm, what);
     }
     return;

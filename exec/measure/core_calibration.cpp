@@ -15,6 +15,7 @@
 #include "exec/measure/core_cases.h"
 #include "exec/measure/drive_times.h"
 #include "exec/measure/meeting_times.h"
+#include "planner/program/job/collectives.h"
 
 namespace zplan::exec {
 namespace {
@@ -141,9 +142,7 @@ void CoreCalibrator::meetings() {
                    found_.wake * 1e6, found_.operation * 1e6));
   for (const std::int64_t bytes : sizes_)
     found_.transfers.push_back({bytes, times.transfer(bytes)});
-  for (const CollectiveKind kind :
-       {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, CollectiveKind::kAllReduce,
-        CollectiveKind::kBroadcast, CollectiveKind::kReduce, CollectiveKind::kAllToAll})
+  for (const CollectiveKind kind : measured_kinds())
     for (const int ranks : {2, 4})
       for (const std::int64_t bytes : sizes_) {
         found_.collectives.push_back({kind, ranks, bytes, times.collective(kind, ranks, bytes)});

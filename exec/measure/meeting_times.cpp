@@ -12,6 +12,7 @@
 #include "exec/comm/thread_group.h"
 #include "exec/measure/cold_timing.h"
 #include "exec/schedule/progress.h"
+#include "planner/program/job/collectives.h"
 
 namespace zplan::exec {
 namespace {
@@ -70,7 +71,7 @@ double MeetingTimes::collective(CollectiveKind kind, int ranks, std::int64_t byt
   for (auto* buffers : {&in, &out})
     for (auto& buffer : *buffers) buffer.resize(size);
   const std::int64_t whole = bytes / static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t elements = has_parts(kind) ? whole / ranks : whole;
+  const std::int64_t elements = is_cut(kind) ? whole / ranks : whole;
   return together(ranks, effort_, [&](int member) {
     const auto i = static_cast<std::size_t>(member);
     group.run(member,

@@ -15,6 +15,7 @@
 #include "exec/measure/rank_threads.h"
 #include "exec/schedule/queues.h"
 #include "planner/core/error.h"
+#include "planner/program/job/collectives.h"
 
 namespace zplan::exec {
 namespace {
@@ -142,7 +143,7 @@ CollectiveCall GroupRank::call_of(const Batch& batch) const {
   const std::int64_t all = batch.bytes / size_of(dtype_).value;
   return {.kind = batch.kind,
           .dtype = dtype_,
-          .elements = has_parts(batch.kind) ? all / threads_->ranks() : all,
+          .elements = is_cut(batch.kind) ? all / threads_->ranks() : all,
           .input = in_.data(),
           .output = out_.data()};
 }
@@ -238,9 +239,7 @@ class GroupMeasuring {
       : options_(&options), is_last_(is_last), found_(&found) {}
 
   void run(GroupRank& group, int rank, int ranks) {
-    for (const CollectiveKind kind :
-         {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, CollectiveKind::kAllReduce,
-          CollectiveKind::kBroadcast, CollectiveKind::kReduce, CollectiveKind::kAllToAll}) {
+    for (const CollectiveKind kind : measured_kinds()) {
       NodeCollectives::Curve curve{kind, ranks, {}};
       for (const std::int64_t bytes : options_->sizes)
         if (const auto time = measure(group, rank, kind, bytes); is_new(curve, time))

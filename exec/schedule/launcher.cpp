@@ -273,7 +273,7 @@ void Launcher::execute(const Instance& at, std::int64_t step, const BoundOperand
     case OpKind::kMark:
       return execute_local(state_, rank_, at, step, operands);
     case OpKind::kCollective:
-      return comm_.collective(rank_.number, at, collective_call(node, operands));
+      return comm_.collective(rank_.number, at, collective_call(rank_, node, operands));
     case OpKind::kSend:
       return comm_.send(rank_.number, at, operands[0].data, operands[0].view->bytes());
     case OpKind::kReceive:

@@ -7,6 +7,7 @@
 
 #include "exec/offload/slab_file.h"
 #include "planner/core/error.h"
+#include "planner/program/job/collectives.h"
 
 namespace zplan::exec {
 namespace {
@@ -49,7 +50,7 @@ std::span<const Operand> touched(const Rank& rank, const Node& node,
   if (meets && !has_root(node.collective)) return all;
   if (is_member(rank, node)) return all;
   if (!meets) return {};
-  return node.collective == CollectiveKind::kBroadcast ? all.subspan(1) : all.first(1);
+  return is_of_root(row_of(node.collective).input) ? all.subspan(1) : all.first(1);
 }
 
 bool is_skipped(const RunState& state, const Rank& rank, NodeIndex node, std::int64_t run_step) {
@@ -84,11 +85,11 @@ void execute_local(RunState& state, const Rank& rank, const Instance& at, std::i
   rank.backend->run_kernel(call);
 }
 
-CollectiveCall collective_call(const Node& node, const BoundOperands& operands) {
-  const bool scatters = node.collective == CollectiveKind::kReduceScatter;
+CollectiveCall collective_call(const Rank& rank, const Node& node, const BoundOperands& operands) {
+  const std::int64_t members = rank.memory->mesh().size(node.group);
   return {.kind = node.collective,
           .dtype = operands[0].view->dtype,
-          .elements = operands[scatters ? 1 : 0].elements(),
+          .elements = operands[0].elements() / parts_of(row_of(node.collective).input, members),
           .input = operands[0].data,
           .output = operands[1].data,
           .root = has_root(node.collective) ? node.member : 0};

@@ -96,7 +96,7 @@ bool goes_on(RunState& state, const LaneRun& lane);
 void execute_local(RunState& state, const Rank& rank, const Instance& at, std::int64_t run_step,
                    const BoundOperands& operands);
 
-CollectiveCall collective_call(const Node& node, const BoundOperands& operands);
+CollectiveCall collective_call(const Rank& rank, const Node& node, const BoundOperands& operands);
 
 struct Times {
   TimePoint ready, start, end;

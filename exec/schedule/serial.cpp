@@ -221,7 +221,8 @@ class SerialRun {
   void compute_collective() {
     calls_.clear();
     for (std::size_t i = 0; i < members_.size(); ++i)
-      calls_.push_back(collective_call(members_[i]->run->node(), operands_[i]));
+      calls_.push_back(
+          collective_call(*members_[i]->run->rank, members_[i]->run->node(), operands_[i]));
     check_same_operation(calls_);
     for (std::size_t i = 0; i < calls_.size(); ++i) {
       const LaneRun& member = *members_[i]->run;

@@ -234,7 +234,7 @@ class ThreadedRun {
     const Node& node = rank.node(at);
     if (is_skipped(state_, rank, at.node, at.step())) return ready;
     if (node.kind == OpKind::kCollective)
-      return comm_->collective(rank.number, at.node, collective_call(node, operands));
+      return comm_->collective(rank.number, at.node, collective_call(rank, node, operands));
     if (node.kind == OpKind::kSend)
       return comm_->send(rank.number, at.node, operands[0].data, operands[0].view->bytes());
     if (node.kind == OpKind::kReceive)

@@ -31,9 +31,9 @@ struct Shape {
         n(call.ranks),
         nodes(call.nodes),
         k(static_cast<int>(ceil_div(call.ranks, call.nodes))),
-        passes(call.kind == CollectiveKind::kAllReduce ? 2 : 1),
+        passes(sums_for_all(call.kind) ? 2 : 1),
         rooted(has_root(call.kind)),
-        reduces_all(call.kind == CollectiveKind::kAllReduce) {}
+        reduces_all(sums_for_all(call.kind)) {}
   double levels() const { return std::log2(static_cast<double>(nodes)); }
 };
 
@@ -49,11 +49,11 @@ class Choice {
   CollectiveTime best() {
     for (const Protocol protocol : {Protocol::kLow, Protocol::kSimple}) {
       if (protocol == Protocol::kLow && only_simple()) continue;
-      if (call_.kind == CollectiveKind::kAllToAll) {
+      if (exchanges(call_.kind)) {
         pairs(protocol);
         continue;
       }
-      if (call_.kind == CollectiveKind::kShift) {
+      if (shifts(call_.kind)) {
         neighbours(protocol);
         continue;
       }
@@ -199,9 +199,9 @@ CollectiveTime ideal_ring(const CollectiveCall& call, const LatencyProfile& late
   links.rates.fill(call.local);
   CollectiveTime time = Choice(call, links, latency).best();
   const bool far = call.nodes > 1;
-  if (call.kind == CollectiveKind::kAllToAll) {
+  if (exchanges(call.kind)) {
     time.method = far ? "pairs over nodes" : "pairs";
-  } else if (call.kind == CollectiveKind::kShift) {
+  } else if (shifts(call.kind)) {
     time.method = far ? "shift over nodes" : "shift";
   } else {
     const bool tree = time.method.starts_with("tree");
@@ -210,32 +210,10 @@ CollectiveTime ideal_ring(const CollectiveCall& call, const LatencyProfile& late
   return time;
 }
 
-// None: the formula alone.
-std::optional<MeasuredCollective> measured(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kShift:
-      return std::nullopt;
-    case CollectiveKind::kAllGather:
-      return MeasuredCollective::kAllGather;
-    case CollectiveKind::kReduceScatter:
-      return MeasuredCollective::kReduceScatter;
-    case CollectiveKind::kAllReduce:
-      return MeasuredCollective::kAllReduce;
-    case CollectiveKind::kBroadcast:
-      return MeasuredCollective::kBroadcast;
-    case CollectiveKind::kReduce:
-      return MeasuredCollective::kReduce;
-    case CollectiveKind::kAllToAll:
-      return MeasuredCollective::kAllToAll;
-  }
-  ZPLAN_ASSERT(false);
-  return {};
-}
-
 // What the formula's time is multiplied by to be the measured one.
 double measured_factor(const CollectiveCall& call, const CollectiveProfile& profile,
                        const LatencyProfile& latency) {
-  const auto kind = measured(call.kind);
+  const auto kind = find_measured_collective(name(call.kind));  // else the formula alone
   if (!kind) return 1;
   MeasuredGroup group{*kind, call.ranks, call.nodes};
   const CollectiveCurve* curve = profile.nearest(group);
@@ -253,9 +231,9 @@ double measured_factor(const CollectiveCall& call, const CollectiveProfile& prof
 }  // namespace
 
 Bytes sent_bytes(CollectiveKind kind, Bytes full, int ranks) {
-  if (has_root(kind) || kind == CollectiveKind::kShift) return full;
+  if (has_root(kind) || shifts(kind)) return full;
   const Bytes once = full * (ranks - 1) / ranks;
-  return kind == CollectiveKind::kAllReduce ? once * 2 : once;
+  return sums_for_all(kind) ? once * 2 : once;
 }
 
 CollectiveTime collective_formula(const CollectiveCall& call, const CollectiveProfile* profile,

@@ -45,6 +45,7 @@
 #include "hwprofiles/collective_profile.h"
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
+#include "planner/program/job/collectives.h"
 #include "planner/program/job/ops.h"
 
 namespace zplan {

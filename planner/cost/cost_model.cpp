@@ -12,6 +12,7 @@
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/module_kernels.h"
 #include "planner/cost/step_totals.h"
+#include "planner/program/job/collectives.h"
 #include "planner/program/job/meetings.h"
 
 namespace zplan {
@@ -72,7 +73,7 @@ bool may_be_hidden(const Node& node) {
 
 // Tensor parallel ranks join or cut parts of the sequence, and the batch may be in front of it.
 bool moves_sequence(const Node& node) {
-  return may_be_hidden(node) && node.collective != CollectiveKind::kAllReduce;
+  return may_be_hidden(node) && !sums_for_all(node.collective);
 }
 
 // The method of members that meet in one node.
@@ -80,8 +81,8 @@ struct MethodWords {
   std::string_view plain, through_host;
 };
 MethodWords words_of(CollectiveKind kind) {
-  if (kind == CollectiveKind::kAllToAll) return {"pairs", "pairs through host memory"};
-  if (kind == CollectiveKind::kShift) return {"shift", "shift through host memory"};
+  if (exchanges(kind)) return {"pairs", "pairs through host memory"};
+  if (shifts(kind)) return {"shift", "shift through host memory"};
   return {"ring", "ring through host memory"};
 }
 
@@ -376,8 +377,8 @@ OpCost CostModel::copy(int stage, const Node& node) {
 }
 
 PatternKind CostModel::pattern_of(CollectiveKind kind) {
-  if (kind == CollectiveKind::kAllToAll) return PatternKind::kPairs;
-  return kind == CollectiveKind::kShift ? PatternKind::kShift : PatternKind::kRing;
+  if (exchanges(kind)) return PatternKind::kPairs;
+  return shifts(kind) ? PatternKind::kShift : PatternKind::kRing;
 }
 
 OpCost CostModel::collective(int stage, const Node& node) {
@@ -432,7 +433,7 @@ CollectiveKind CostModel::meets_as(const Node& node) const {
 // Of what the software puts into one collective.
 Bytes CostModel::at_once(int stage, const Node& node, Bytes full) {
   const StackRates& stack = cluster_.stack;
-  const bool shards = node.collective != CollectiveKind::kAllReduce;
+  const bool shards = !sums_for_all(node.collective);
   if (stack.summed_whole == 1 && (gathers_update(node) || (sums_gradients(node) && shards)))
     return std::max(full, alike(stage, node));
   if (!sums_gradients(node)) return full;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/cost/step_totals.h"
+#include "planner/program/job/collectives.h"
 
 namespace zplan {
 namespace {
@@ -19,25 +20,13 @@ struct Sent {
 Sent sent_by(const Program& program, const Node& node, double ranks) {
   const auto in = static_cast<double>(program.operands(node)[0].shape.elements());
   const double ring = (ranks - 1) / ranks;
-  switch (node.collective) {
-    case CollectiveKind::kAllGather: {
-      const auto out = static_cast<double>(program.operands(node)[1].shape.elements());
-      return {.gathered = out * ring};
-    }
-    case CollectiveKind::kReduceScatter:
-      return {.reduced = in * ring};
-    case CollectiveKind::kAllReduce:
-      return {.gathered = in * ring, .reduced = in * ring};
-    case CollectiveKind::kBroadcast:
-      return {.gathered = in};
-    case CollectiveKind::kReduce:
-      return {.reduced = in};
-    case CollectiveKind::kAllToAll:
-      return {.other = in * ring};
-    case CollectiveKind::kShift:
-      return {.other = in};
-  }
-  return {};
+  const auto out = static_cast<double>(program.operands(node)[1].shape.elements());
+  const CollectiveKind kind = node.collective;
+  const double share = is_cut(kind) || sums_for_all(kind) ? ring : 1;
+  const double sent = share * std::max(in, out);
+  if (hands_on(kind)) return {.other = sent};
+  const bool comes_to_all = !adds_up(kind) || sums_for_all(kind);
+  return {.gathered = comes_to_all ? sent : 0, .reduced = adds_up(kind) ? sent : 0};
 }
 
 class Counter {

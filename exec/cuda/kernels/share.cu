@@ -71,15 +71,33 @@ void sum_typed(cudaStream_t stream, Members members, Range range,
   throw_bad_input("collective: no sums of i32");
 }
 
-// Into the outputs of all `targets`.
-void reduce_into(cudaStream_t stream, Members targets, Members members, int index) {
+// The parts that the member gets, one after the other.
+void copy_parts(cudaStream_t stream, Members members, int index) {
   const CollectiveCall& own = members[static_cast<std::size_t>(index)];
+  if (!takes_part(row_of(own.kind).output, index, own.root)) return;
+  const auto size = static_cast<int>(members.size());
+  const Bytes bytes = size_of(own.dtype) * own.elements;
+  for (int j = 0; j < parts_of(row_of(own.kind).output, size); ++j) {
+    const PartOf from = source_of(own.kind, size, own.root, index, j);
+    const CollectiveCall& member = members[static_cast<std::size_t>(from.member)];
+    copy(stream, own.output + j * bytes.value, member.input + from.part * bytes.value, bytes);
+  }
+}
+
+// The own part into the own output, or a piece into the outputs of all who get the sum.
+void sum_parts(cudaStream_t stream, Members members, int index) {
+  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
+  const CollectiveRow& row = row_of(own.kind);
+  if (has_parts(row.input))
+    return sum_typed(stream, members, {index * own.elements, (index + 1) * own.elements},
+                     std::span(&own.output, 1));
   const Range range = piece(own, std::ssize(members), index);
   std::byte* outputs[kMostMembers] = {};
   std::size_t count = 0;
-  for (const CollectiveCall& target : targets) {
-    if (count < kMostMembers)
-      outputs[count++] = target.output + range.begin * size_of(own.dtype).value;
+  for (int m = 0; m < std::ssize(members); ++m) {
+    if (!takes_part(row.output, m, own.root) || count == kMostMembers) continue;
+    const CollectiveCall& target = members[static_cast<std::size_t>(m)];
+    outputs[count++] = target.output + range.begin * size_of(own.dtype).value;
   }
   sum_typed(stream, members, range, std::span(outputs).first(count));
 }
@@ -87,37 +105,8 @@ void reduce_into(cudaStream_t stream, Members targets, Members members, int inde
 }  // namespace
 
 void launch_share(cudaStream_t stream, Members members, int index) {
-  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
-  const Bytes bytes = size_of(own.dtype) * own.elements;
-  switch (own.kind) {
-    case CollectiveKind::kAllGather:
-      for (std::size_t j = 0; j < members.size(); ++j)
-        copy(stream, own.output + static_cast<std::int64_t>(j) * bytes.value, members[j].input,
-             bytes);
-      return;
-    case CollectiveKind::kReduceScatter:
-      return sum_typed(stream, members, {index * own.elements, (index + 1) * own.elements},
-                       std::span(&own.output, 1));
-    case CollectiveKind::kAllReduce:
-      return reduce_into(stream, members, members, index);
-    case CollectiveKind::kBroadcast:
-      return copy(stream, own.output, members[static_cast<std::size_t>(own.root)].input, bytes);
-    case CollectiveKind::kReduce:
-      return reduce_into(stream, members.subspan(static_cast<std::size_t>(own.root), 1), members,
-                         index);
-    case CollectiveKind::kAllToAll: {
-      const Bytes part = size_of(own.dtype) * (own.elements / std::ssize(members));
-      for (std::size_t j = 0; j < members.size(); ++j)
-        copy(stream, own.output + static_cast<std::int64_t>(j) * part.value,
-             members[j].input + index * part.value, part);
-      return;
-    }
-    case CollectiveKind::kShift: {
-      const auto before =
-          static_cast<std::size_t>(index == 0 ? std::ssize(members) - 1 : index - 1);
-      return copy(stream, own.output, members[before].input, bytes);
-    }
-  }
+  return adds_up(members[0].kind) ? sum_parts(stream, members, index)
+                                  : copy_parts(stream, members, index);
 }
 
 }  // namespace zplan::exec::cuda

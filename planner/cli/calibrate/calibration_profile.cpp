@@ -6,6 +6,7 @@
 
 #include "planner/cli/calibrate/calibration_report.h"
 #include "planner/core/error.h"
+#include "planner/program/job/collectives.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
@@ -155,7 +156,18 @@ void set_cores(ProfileEdit& edit, const CalibrationReport& report) {
   edit.set("/nvme/read_beside_write", fraction(found.read_beside_write, 1), what);
 }
 
-// What has a curve in profiles.
+// Each kind that calibrations measure has a curve in profiles.
+constexpr bool all_have_curves() {
+  for (int i = 0; i < kCollectiveKindCount; ++i) {
+    const auto kind = static_cast<CollectiveKind>(i);
+    const auto& words = kMeasuredCollectives;
+    if (is_measured(kind) &&
+        std::find(std::begin(words), std::end(words), row_of(kind).word) == std::end(words))
+      return false;
+  }
+  return true;
+}
+static_assert(all_have_curves());
 MeasuredCollective measured_kind(CollectiveKind kind) {
   const std::optional<MeasuredCollective> found = find_measured_collective(name(kind));
   ZPLAN_ASSERT(found.has_value());

@@ -10,6 +10,7 @@
 
 #include "planner/core/error.h"
 #include "planner/core/text.h"
+#include "planner/program/job/collectives.h"
 
 namespace zplan {
 namespace {
@@ -113,15 +114,16 @@ constexpr std::string_view kKernels[] = {
 #define ZPLAN_KERNEL(Id, name, ...) name,
 #include "planner/program/kernels/rows.h"
 };
-constexpr auto kCollectives = table<CollectiveKind::kShift>(
-    {"all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "all_to_all", "shift"});
+constexpr std::string_view kCollectives[] = {
+#define ZPLAN_COLLECTIVE(Id, word, ...) word,
+#include "planner/program/job/collective_rows.h"
+};
 constexpr auto kMatches = table<Match::kMirror>({"last", "same", "mirror"});
 constexpr auto kVars = table<Var::kTile>({"none", "micro", "layer", "tile"});
 constexpr auto kInits = table<Init::kNormal>({"zero", "one", "normal"});
 
 static_assert(kDTypes.size() == kDTypeCount && kTiers.size() == kTierCount &&
-              kCategories.size() == kCategoryCount && kLanes.size() == kLaneCount &&
-              kCollectives.size() == kCollectiveKindCount);
+              kCategories.size() == kCategoryCount && kLanes.size() == kLaneCount);
 
 Words words(DType) { return kDTypes; }
 Words words(Tier) { return kTiers; }
@@ -171,6 +173,13 @@ std::string_view name(CollectiveKind kind) { return word(kind); }
 std::string_view name(Match match) { return word(match); }
 std::string_view name(Var var) { return word(var); }
 std::string_view name(Init init) { return word(init); }
+
+std::vector<CollectiveKind> measured_kinds() {
+  std::vector<CollectiveKind> kinds;
+  for (int i = 0; i < kCollectiveKindCount; ++i)
+    if (const auto kind = static_cast<CollectiveKind>(i); is_measured(kind)) kinds.push_back(kind);
+  return kinds;
+}
 
 std::string name(Role role) {
   return fmt::format("{}.{}.{}", name(role.phase), name(role.part), name(role.action));

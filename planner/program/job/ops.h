@@ -190,25 +190,15 @@ inline constexpr int kKernelCount = 0
 #include "planner/program/kernels/rows.h"
     ;
 
+// Collectives, in the order of their rows; what each does is said there (collectives.h).
 enum class CollectiveKind : std::uint8_t {
-  kAllGather,
-  kReduceScatter,
-  kAllReduce,
-  kBroadcast,  // from one member, the root
-  kReduce,     // to the root
-  kAllToAll,   // of each member a part to every other
-  kShift,      // of each member all to the next one, of the last to the first
+#define ZPLAN_COLLECTIVE(Id, ...) k##Id,
+#include "planner/program/job/collective_rows.h"
 };
-inline constexpr int kCollectiveKindCount = 7;
-// Whether only one member has the input, or gets the output: Node::member says which.
-constexpr bool has_root(CollectiveKind kind) {
-  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
-}
-// Whether members only hand on what they have, which is then never in place: nothing is added up,
-// nothing comes to all of them.
-constexpr bool hands_on(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kShift;
-}
+inline constexpr int kCollectiveKindCount = 0
+#define ZPLAN_COLLECTIVE(...) +1
+#include "planner/program/job/collective_rows.h"
+    ;
 
 std::string_view name(DType dtype);
 std::string_view name(Tier tier);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "planner/program/job/collectives.h"
 #include "planner/program/job/meetings.h"
 #include "planner/program/kernels/kernel_table.h"
 
@@ -208,12 +209,12 @@ class OperandCheck {
       add("{} over group {}, whose members are no shards", name(node.collective),
           name(mesh_, node.group));
     if (in.dtype != out.dtype) add("reads {} and writes {}", name(in.dtype), name(out.dtype));
-    std::int64_t n = in.shape.elements(), m = out.shape.elements();
-    if (node.collective == CollectiveKind::kAllGather) n *= ranks;
-    if (node.collective == CollectiveKind::kReduceScatter) m *= ranks;
-    if (node.collective == CollectiveKind::kAllToAll && n % ranks != 0)
+    const CollectiveRow& row = row_of(node.collective);
+    const std::int64_t n = in.shape.elements() * parts_of(row.output, ranks);
+    const std::int64_t m = out.shape.elements() * parts_of(row.input, ranks);
+    if (exchanges(node.collective) && in.shape.elements() % ranks != 0)
       add("{} of {} elements in '{}', which {} ranks cannot exchange in equal parts",
-          name(node.collective), n, buffer(in).name, ranks);
+          name(node.collective), in.shape.elements(), buffer(in).name, ranks);
     if (n != m)
       add("{} over {} ranks of {} elements in '{}' into {} in '{}'", name(node.collective), ranks,
           in.shape.elements(), buffer(in).name, out.shape.elements(), buffer(out).name);
@@ -239,10 +240,9 @@ class OperandCheck {
   void in_place(const Node& node, const View& in, const View& out) {
     if (in.buffer != out.buffer || in.slot != out.slot) return;
     bool ok = same_place(in, out) && !hands_on(node.collective);
-    if (node.collective == CollectiveKind::kAllGather ||
-        node.collective == CollectiveKind::kReduceScatter) {
-      const bool gather = node.collective == CollectiveKind::kAllGather;
-      const View &shard = gather ? in : out, &whole = gather ? out : in;
+    if (keeps_part_in_place(node.collective)) {
+      const bool joins = has_parts(row_of(node.collective).output);
+      const View &shard = joins ? in : out, &whole = joins ? out : in;
       ok = shard.offset == whole.offset && member_stride(whole, node.group) == 0 &&
            member_stride(shard, node.group) == shard.bytes().value &&
            same_elsewhere(shard, whole, node.group.axes);

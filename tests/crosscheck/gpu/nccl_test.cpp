@@ -28,7 +28,7 @@ std::vector<CollectiveCall> all_calls() {
     for (const std::int64_t n : {1, 1025}) {
       CollectiveCall& call = calls.emplace_back();
       call.kind = static_cast<CollectiveKind>(kind);
-      call.elements = call.kind == CollectiveKind::kAllToAll ? n * kWorld : n;
+      call.elements = n;
       call.root = has_root(call.kind) ? kWorld - 1 : 0;
     }
   return calls;
@@ -37,10 +37,9 @@ std::vector<CollectiveCall> all_calls() {
 // The input of a member, of which sums depend on the order of addition; and room for its output.
 struct Member {
   Member(const CollectiveCall& call, int rank) {
-    const bool scatters = call.kind == CollectiveKind::kReduceScatter;
-    const bool gathers = call.kind == CollectiveKind::kAllGather;
-    input.resize(static_cast<std::size_t>(call.elements * (scatters ? kWorld : 1)));
-    output.assign(static_cast<std::size_t>(call.elements * (gathers ? kWorld : 1)), 7.0f);
+    const CollectiveRow& row = row_of(call.kind);
+    input.resize(static_cast<std::size_t>(call.elements * parts_of(row.input, kWorld)));
+    output.assign(static_cast<std::size_t>(call.elements * parts_of(row.output, kWorld)), 7.0f);
     for (std::size_t i = 0; i < input.size(); ++i)
       input[i] = std::sin(1.0f + static_cast<float>(i)) * std::pow(10.0f, static_cast<float>(rank));
   }

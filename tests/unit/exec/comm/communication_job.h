@@ -25,12 +25,11 @@ inline Job communication_job(std::int32_t world, const std::vector<CollectiveCal
   RankClass& c = job.classes.emplace_back();
   c.program.blocks.push_back({});
   for (const CollectiveCall& call : calls) {
-    const bool gathers = call.kind == CollectiveKind::kAllGather;
-    const bool scatters = call.kind == CollectiveKind::kReduceScatter;
+    const CollectiveRow& row = row_of(call.kind);
     View input, output;
     input.dtype = output.dtype = call.dtype;
-    input.shape = {call.elements * (scatters ? world : 1)};
-    output.shape = {call.elements * (gathers ? world : 1)};
+    input.shape = {call.elements * parts_of(row.input, world)};
+    output.shape = {call.elements * parts_of(row.output, world)};
     Node node;
     node.role = {Phase::kBackward, Part::kHead, Action::kReduce};
     node.kind = OpKind::kCollective;

@@ -55,8 +55,7 @@ struct Lengths {
   std::int64_t input, output;
 };
 Lengths lengths(CollectiveKind kind, std::int64_t n, int world) {
-  return {kind == CollectiveKind::kReduceScatter ? n * world : n,
-          kind == CollectiveKind::kAllGather ? n * world : n};
+  return {n * parts_of(row_of(kind).input, world), n * parts_of(row_of(kind).output, world)};
 }
 
 // Does the same by both, in place or not, and compares the bits.
@@ -72,8 +71,9 @@ void compare_with_threads(ProcessComm& comm, ThreadGroup& threads, int rank, Nod
     out.assign(static_cast<std::size_t>(length.output), T(7));
     call.input = bytes(in);
     call.output = bytes(out);
-    const bool gathers = call.kind == CollectiveKind::kAllGather;
-    const bool scatters = call.kind == CollectiveKind::kReduceScatter;
+    const CollectiveRow& row = row_of(call.kind);
+    const bool gathers = keeps_part_in_place(call.kind) && has_parts(row.output);
+    const bool scatters = keeps_part_in_place(call.kind) && has_parts(row.input);
     if (in_place && gathers) {
       std::copy(in.begin(), in.end(), out.begin() + rank * call.elements);
       call.input = bytes(out) + rank * call.elements * static_cast<int>(sizeof(T));
@@ -91,7 +91,7 @@ void compare_with_threads(ProcessComm& comm, ThreadGroup& threads, int rank, Nod
     if (in_place && scatters)
       out.assign(in.begin() + rank * call.elements, in.begin() + (rank + 1) * call.elements);
   }
-  const bool has_output = call.kind != CollectiveKind::kReduce || rank == call.root;
+  const bool has_output = takes_part(row_of(call.kind).output, rank, call.root);
   if (!has_output || output[0].empty()) return;
   ASSERT_EQ(std::memcmp(output[0].data(), output[1].data(), output[0].size() * sizeof(T)), 0)
       << name(call.kind) << " of " << call.elements << " " << name(call.dtype) << " at " << rank;
@@ -122,12 +122,10 @@ std::vector<CollectiveCall> all_calls(int world) {
         calls.push_back({static_cast<CollectiveKind>(kind), dtype, n});
         calls.back().root = static_cast<int>(n) % world;
         if (!has_root(calls.back().kind)) calls.back().root = 0;
-        if (calls.back().kind == CollectiveKind::kAllToAll) calls.back().elements *= world;
       }
     }
     const bool cuts = kind == static_cast<int>(CollectiveKind::kAllReduce) ||
-                      kind == static_cast<int>(CollectiveKind::kReduce) ||
-                      kind == static_cast<int>(CollectiveKind::kAllToAll);
+                      kind == static_cast<int>(CollectiveKind::kReduce);
     calls.push_back({static_cast<CollectiveKind>(kind), DType::kF32, 300001 * (cuts ? world : 1)});
   }
   return calls;

@@ -158,7 +158,7 @@ TYPED_TEST(ThreadGroupOf, AllToAllBringsEveryMemberItsPartOfAllInputs) {
       on_threads(size, [&](int index) {
         std::vector<T> own(n * size);
         for (std::int64_t i = 0; i < n * size; ++i) own[i] = value<T>(index, i);
-        group.run(index, {CollectiveKind::kAllToAll, kType<T>, n * size, bytes(own.data()),
+        group.run(index, {CollectiveKind::kAllToAll, kType<T>, n, bytes(own.data()),
                           bytes(out[index].data())});
       });
       for (int index = 0; index < size; ++index)

@@ -22,8 +22,9 @@ class Group {
   // Inputs begin `shift` elements off a 64-byte line.
   Group(CollectiveKind kind, DType dtype, std::int64_t elements, int size, int root, bool in_place,
         std::size_t shift) {
-    const bool gathers = kind == CollectiveKind::kAllGather;
-    const bool scatters = kind == CollectiveKind::kReduceScatter;
+    const CollectiveRow& row = row_of(kind);
+    const bool gathers = keeps_part_in_place(kind) && has_parts(row.output);
+    const bool scatters = keeps_part_in_place(kind) && has_parts(row.input);
     const auto element = static_cast<std::size_t>(size_of(dtype).value);
     const std::size_t n = static_cast<std::size_t>(elements) * element;
     const std::size_t all = n * static_cast<std::size_t>(size), begin = 64 + shift * element;
@@ -34,7 +35,7 @@ class Group {
       std::byte* base = memory_.back().data()->bytes;
       const std::size_t own = n * static_cast<std::size_t>(i);
       std::byte* input = base + begin + (gathers && in_place ? own : 0);
-      const std::int64_t count = scatters ? elements * size : elements;
+      const std::int64_t count = elements * parts_of(row.input, size);
       with_float_type(dtype, [&](auto type) {
         using T = decltype(type);
         for (std::int64_t k = 0; k < count; ++k)
@@ -63,12 +64,9 @@ class Group {
 };
 
 TEST(CudaShare, EveryShareHasTheBitsOfThreads) {
-  const CollectiveKind kinds[] = {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
-                                  CollectiveKind::kAllReduce, CollectiveKind::kBroadcast,
-                                  CollectiveKind::kReduce,    CollectiveKind::kAllToAll,
-                                  CollectiveKind::kShift};
   testing_support::Thinned thinned;
-  for (const CollectiveKind kind : kinds) {
+  for (int number = 0; number < kCollectiveKindCount; ++number) {
+    const auto kind = static_cast<CollectiveKind>(number);
     for (const DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBf16}) {
       for (const int size : {1, 2, 5, 16}) {
         for (const std::int64_t n : {3, 320, 333}) {
