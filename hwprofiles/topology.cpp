@@ -91,7 +91,9 @@ void Topology::add_switch(const TopologySpec& spec, int socket) {
     add_links(gpus_.back(), self, spec.gpu_pcie, spec.gpu_pcie);
     if (nvswitch_) add_links(gpus_.back(), *nvswitch_, *spec.gpu_peer, *spec.gpu_peer);
     gpu_socket_.push_back(socket);
-    gpu_nic_.push_back(fabric_ ? first_nic + i * spec.nics_per_switch / spec.gpus_per_switch : -1);
+    const int before = i * spec.nics_per_switch / spec.gpus_per_switch;
+    const int after = (i + 1) * spec.nics_per_switch / spec.gpus_per_switch;
+    gpu_nics_.emplace_back(first_nic + before, fabric_ ? std::max(1, after - before) : 0);
   }
 }
 
@@ -110,10 +112,9 @@ VertexId Topology::dram_of(int gpu) const {
   return drams_[static_cast<std::size_t>(gpu_socket_.at(static_cast<std::size_t>(gpu)))];
 }
 
-std::optional<VertexId> Topology::nic_of(int gpu) const {
-  const int nic = gpu_nic_.at(static_cast<std::size_t>(gpu));
-  if (nic < 0) return std::nullopt;
-  return nics_[static_cast<std::size_t>(nic)];
+std::span<const VertexId> Topology::nics_of(int gpu) const {
+  const auto [first, count] = gpu_nics_.at(static_cast<std::size_t>(gpu));
+  return std::span(nics_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
 }
 
 std::optional<VertexId> Topology::find(std::string_view name) const {
@@ -161,24 +162,29 @@ std::vector<LinkId> Topology::route(VertexId from, VertexId to) const {
   return path;
 }
 
-VertexId Topology::nic_or_fail(int gpu) const {
-  const auto nic = nic_of(gpu);
-  if (!nic) throw_bad_input("topology: expected a network interface, got a node without any");
-  return *nic;
+std::span<const VertexId> Topology::nics_or_fail(int gpu) const {
+  const std::span<const VertexId> nics = nics_of(gpu);
+  if (nics.empty())
+    throw_bad_input("topology: expected a network interface, got a node without any");
+  return nics;
 }
 
-std::vector<LinkId> Topology::route_out(int gpu) const {
-  const VertexId nic = nic_or_fail(gpu);
-  std::vector<LinkId> path = route(this->gpu(gpu), nic);
-  path.push_back(*link_between(nic, *fabric_));
-  return path;
+std::vector<std::vector<LinkId>> Topology::routes_out(int gpu) const {
+  std::vector<std::vector<LinkId>> paths;
+  for (const VertexId nic : nics_or_fail(gpu)) {
+    paths.push_back(route(this->gpu(gpu), nic));
+    paths.back().push_back(*link_between(nic, *fabric_));
+  }
+  return paths;
 }
 
-std::vector<LinkId> Topology::route_in(int gpu) const {
-  const VertexId nic = nic_or_fail(gpu);
-  std::vector<LinkId> path{*link_between(*fabric_, nic)};
-  for (const LinkId link : route(nic, this->gpu(gpu))) path.push_back(link);
-  return path;
+std::vector<std::vector<LinkId>> Topology::routes_in(int gpu) const {
+  std::vector<std::vector<LinkId>> paths;
+  for (const VertexId nic : nics_or_fail(gpu)) {
+    paths.push_back({*link_between(*fabric_, nic)});
+    for (const LinkId link : route(nic, this->gpu(gpu))) paths.back().push_back(link);
+  }
+  return paths;
 }
 
 BytesPerSecond Topology::max_flow(std::span<const VertexId> from,

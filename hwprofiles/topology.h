@@ -7,13 +7,14 @@
 //                            other sockets (full mesh)
 //
 // GPUs of a PCIe switch share its uplink: this is what makes sixteen GPUs share 48 GB/s on a DGX-2
-// while one alone gets 12 [Rajbhandari21 Fig.2b]. The fabric between nodes is non-blocking: a
-// transfer between nodes is route_out(gpu) on one and route_in(gpu) on the other; leaf switches are
-// not part of the node (network.h).
-// GPUs, DRAM, drives, NICs and the fabric are end points; a route never passes through one.
-// Left out: read and write sharing one DRAM bus (each direction has the full capacity), PCIe
-// ordering effects. Peer links of another shape than a switch stand here as a star: who uses them
-// counts in what the shape leaves (peer_shape.h); max_flow and bisection do not.
+// while one alone gets 12 [Rajbhandari21 Fig.2b]. The NICs of a switch are dealt out to its GPUs in
+// order; where there are fewer NICs than GPUs, neighbours share one. The fabric between nodes is
+// non-blocking: a transfer between nodes takes routes_out(gpu) on one, an equal part of it each,
+// and routes_in(gpu) on the other; leaf switches are not part of the node (network.h). GPUs, DRAM,
+// drives, NICs and the fabric are end points; a route never passes through one. Left out: read and
+// write sharing one DRAM bus (each direction has the full capacity), PCIe ordering effects. Peer
+// links of another shape than a switch stand here as a star: who uses them counts in what the shape
+// leaves (peer_shape.h); max_flow and bisection do not.
 #pragma once
 
 #include <compare>
@@ -22,6 +23,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hwprofiles/peer_shape.h"
@@ -105,8 +107,8 @@ class Topology {
   int gpu_count() const { return static_cast<int>(gpus_.size()); }
   VertexId gpu(int gpu) const;
   VertexId socket_of(int gpu) const;
-  VertexId dram_of(int gpu) const;                // the DRAM of its socket
-  std::optional<VertexId> nic_of(int gpu) const;  // spread over the NICs of its PCIe switch
+  VertexId dram_of(int gpu) const;                   // the DRAM of its socket
+  std::span<const VertexId> nics_of(int gpu) const;  // its own or shared ones; none without NICs
   const std::vector<VertexId>& nvme_drives() const { return nvme_; }
   const std::vector<VertexId>& nics() const { return nics_; }
   const std::vector<VertexId>& drams() const { return drams_; }
@@ -116,9 +118,9 @@ class Topology {
   // The links of the path with the least sum of 1/effective bandwidth. Empty when from == to;
   // throws Error when there is no path. Costs a shortest-path search: keep the result.
   std::vector<LinkId> route(VertexId from, VertexId to) const;
-  // gpu -> its NIC -> fabric, and back. Throws Error on a node without NICs.
-  std::vector<LinkId> route_out(int gpu) const;
-  std::vector<LinkId> route_in(int gpu) const;
+  // gpu -> NIC -> fabric, and back, for each of its NICs. Throws Error on a node without NICs.
+  std::vector<std::vector<LinkId>> routes_out(int gpu) const;
+  std::vector<std::vector<LinkId>> routes_in(int gpu) const;
 
   // Greatest effective rate that can leave `from` (all sending at once) and reach `to` (either).
   BytesPerSecond max_flow(std::span<const VertexId> from, std::span<const VertexId> to) const;
@@ -132,13 +134,14 @@ class Topology {
   void add_socket(const TopologySpec& spec, int socket);
   void add_switch(const TopologySpec& spec, int socket);
   std::optional<LinkId> link_between(VertexId from, VertexId to) const;
-  VertexId nic_or_fail(int gpu) const;
+  std::span<const VertexId> nics_or_fail(int gpu) const;
 
   std::vector<Vertex> vertices_;
   std::vector<Link> links_;
   std::vector<VertexId> gpus_, sockets_, drams_, nvme_, nics_;
   int switch_count_ = 0;
-  std::vector<int> gpu_socket_, gpu_nic_;  // per gpu: index into sockets_ / nics_, -1 none
+  std::vector<int> gpu_socket_;                // per gpu: index into sockets_
+  std::vector<std::pair<int, int>> gpu_nics_;  // per gpu: the first index into nics_, and how many
   std::optional<VertexId> nvswitch_, fabric_;
 };
 

@@ -22,10 +22,12 @@ std::map<int, double> LeafLoads::shares(std::span<const int> ranks) const {
   std::map<int, double> shares;
   const int rails = rails_of(cluster_);
   for (const int rank : ranks) {
-    const auto nic = topology_.nic_of(seating_.device_of(rank));
-    const int rail = cluster_.network.rails ? topology_.vertex(*nic).ordinal : 0;
+    const std::span<const VertexId> nics = topology_.nics_of(seating_.device_of(rank));
     const int leaf = cluster_.network.leaf_of(seating_.node_of(rank), cluster_.nodes);
-    shares[leaf * rails + rail] += 1.0 / static_cast<double>(ranks.size());
+    for (const VertexId nic : nics) {
+      const int rail = cluster_.network.rails ? topology_.vertex(nic).ordinal : 0;
+      shares[leaf * rails + rail] += 1.0 / static_cast<double>(ranks.size() * nics.size());
+    }
   }
   return shares;
 }

@@ -13,9 +13,9 @@ NodeWires::NodeWires(const Cluster& cluster) : topology_(cluster.node.topology) 
   for (int gpu = 0; gpu < topology_.gpu_count(); ++gpu) {
     to_dram_.push_back(topology_.route(topology_.gpu(gpu), topology_.dram_of(gpu)));
     from_dram_.push_back(topology_.route(topology_.dram_of(gpu), topology_.gpu(gpu)));
-    if (!topology_.nic_of(gpu)) continue;
-    out_.push_back(topology_.route_out(gpu));
-    in_.push_back(topology_.route_in(gpu));
+    if (topology_.nics_of(gpu).empty()) continue;
+    out_.push_back(topology_.routes_out(gpu));
+    in_.push_back(topology_.routes_in(gpu));
   }
   for (std::size_t i = 0; i < topology_.links().size(); ++i) {
     const Link& link = topology_.links()[i];
@@ -25,13 +25,13 @@ NodeWires::NodeWires(const Cluster& cluster) : topology_(cluster.node.topology) 
   }
 }
 
-const NodeWires::Route& NodeWires::out(int gpu) const {
-  if (out_.empty()) topology_.route_out(gpu);  // throws: no NIC
+const std::vector<NodeWires::Route>& NodeWires::out(int gpu) const {
+  if (out_.empty()) topology_.routes_out(gpu);  // throws: no NIC
   return out_[static_cast<std::size_t>(gpu)];
 }
 
-const NodeWires::Route& NodeWires::in(int gpu) const {
-  if (in_.empty()) topology_.route_in(gpu);  // throws: no NIC
+const std::vector<NodeWires::Route>& NodeWires::in(int gpu) const {
+  if (in_.empty()) topology_.routes_in(gpu);  // throws: no NIC
   return in_[static_cast<std::size_t>(gpu)];
 }
 

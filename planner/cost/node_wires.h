@@ -37,9 +37,10 @@ class NodeWires {
 
   const Route& to_dram(int gpu) const { return to_dram_[static_cast<std::size_t>(gpu)]; }
   const Route& from_dram(int gpu) const { return from_dram_[static_cast<std::size_t>(gpu)]; }
-  // To the network and from it; throw Error on a node without NICs.
-  const Route& out(int gpu) const;
-  const Route& in(int gpu) const;
+  // The routes to the network and from it, one over each NIC of the GPU. Both throw Error on a node
+  // without NICs.
+  const std::vector<Route>& out(int gpu) const;
+  const std::vector<Route>& in(int gpu) const;
   // Where there are peer links.
   LinkId peer_out(int gpu) const { return peer_out_[static_cast<std::size_t>(gpu)]; }
   LinkId peer_in(int gpu) const { return peer_in_[static_cast<std::size_t>(gpu)]; }
@@ -48,8 +49,9 @@ class NodeWires {
 
  private:
   Topology topology_;
-  std::vector<Route> to_dram_, from_dram_, out_, in_;  // by GPU
-  std::vector<LinkId> peer_out_, peer_in_;             // by GPU; empty without peer links
+  std::vector<Route> to_dram_, from_dram_;    // by GPU
+  std::vector<std::vector<Route>> out_, in_;  // by GPU; empty without NICs
+  std::vector<LinkId> peer_out_, peer_in_;    // by GPU; empty without peer links
   Remembered<std::pair<VertexId, VertexId>, Route> drive_routes_;
 };
 

@@ -25,6 +25,11 @@ void WireLoads::add(int node, std::span<const LinkId> route, double weight) {
   for (const LinkId link : route) at->second[static_cast<std::size_t>(link.index)] += weight;
 }
 
+void WireLoads::add_spread(int node, std::span<const NodeWires::Route> routes, double weight) {
+  for (const NodeWires::Route& route : routes)
+    add(node, route, weight / static_cast<double>(routes.size()));
+}
+
 void WireLoads::add_host(int node, double weight) {
   if (const auto at = loads_.find(node); at != loads_.end()) at->second.back() += weight;
 }
@@ -78,11 +83,11 @@ void WireLoads::add_border(std::span<const int> ranks, double weight) {
 }
 
 void WireLoads::add_exit(int rank, double weight) {
-  add(seating_.node_of(rank), wires_.out(seating_.device_of(rank)), weight);
+  add_spread(seating_.node_of(rank), wires_.out(seating_.device_of(rank)), weight);
 }
 
 void WireLoads::add_entry(int rank, double weight) {
-  add(seating_.node_of(rank), wires_.in(seating_.device_of(rank)), weight);
+  add_spread(seating_.node_of(rank), wires_.in(seating_.device_of(rank)), weight);
 }
 
 void WireLoads::add_drives(int rank, bool reads) {

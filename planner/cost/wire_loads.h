@@ -41,6 +41,8 @@ class WireLoads {
 
  private:
   void add(int node, std::span<const LinkId> route, double weight);
+  // An equal part of `weight` over each of these routes.
+  void add_spread(int node, std::span<const NodeWires::Route> routes, double weight);
   void add_step(int from, int to, double share, double bytes);
   void add_exit(int rank, double weight);
   void add_entry(int rank, double weight);

@@ -612,6 +612,40 @@ TEST(CostModel, GroupsBesideAGroupMeasuredAloneShareItsNetwork) {
   EXPECT_NEAR(static_cast<double>(alone_us(make_job(program, 2, 4), cluster)), 50e3, 1);
 }
 
+// Returns what collectives of groups of every size take on two nodes.
+std::vector<std::int64_t> times_over_nodes(const Cluster& cluster) {
+  const int in_node = cluster.node.devices_per_node;
+  std::vector<std::int64_t> times;
+  for (const CollectiveKind kind : {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+                                    CollectiveKind::kAllToAll, CollectiveKind::kShift}) {
+    for (int tp = 1; tp <= in_node; tp *= 2) {
+      ClassBuilder program;
+      program.collective(kind, testing_support::groups::kData, 100 * kMega);
+      times.push_back(only_cost(make_job(program, 2 * in_node / tp, tp), cluster).alone.value);
+    }
+  }
+  return times;
+}
+
+TEST(CostModel, TheTrafficOfAGpuIsSpreadOverItsOwnPorts) {
+  Cluster one = small_machine(2), four = small_machine(2);
+  one.node.topology.nics_per_switch = 2;
+  four.node.topology.nics_per_switch = 8;
+  four.node.topology.nic.capacity = one.node.topology.nic.capacity / 4;
+  EXPECT_EQ(times_over_nodes(one), times_over_nodes(four));
+}
+
+// Both nodes have 3200 Gbit/s, one in 32 ports and one in 8. Their figures of the network differ
+// only in the start of a transfer.
+TEST(CostModel, NodesWithTheSameNetworkForEachGpuTakeTheSameTime) {
+  const Cluster dgx = load_cluster("dgx-h100x2");
+  Cluster aws = load_cluster("aws-p5x2");
+  EXPECT_EQ(aws.node.topology.nic.efficiency, dgx.node.topology.nic.efficiency);
+  EXPECT_GT(aws.node.latency.transport.value, dgx.node.latency.transport.value);
+  aws.node.latency = dgx.node.latency;
+  EXPECT_EQ(times_over_nodes(aws), times_over_nodes(dgx));
+}
+
 TEST(CostModel, WithoutAPeerLinkARingGoesTwiceThroughHostMemory) {
   Cluster cluster = small_machine();
   cluster.node.topology.gpu_peer.reset();

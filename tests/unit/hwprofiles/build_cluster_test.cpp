@@ -45,7 +45,7 @@ TEST(HardwareCatalogue, EveryDeviceAndSystemBuilds) {
     EXPECT_EQ(cluster.devices(), 16) << device.id;
     EXPECT_EQ(cluster.node.topology.gpus(), 8) << device.id;
     EXPECT_EQ(cluster.node.device.sm_count, device.sm_count);
-    EXPECT_NO_THROW(Topology(cluster.node.topology).route_out(7)) << device.id;
+    EXPECT_NO_THROW(Topology(cluster.node.topology).routes_out(7)) << device.id;
   }
   for (const SystemFacts& system : catalogue().systems) {
     EXPECT_NO_THROW(catalogue().device(system.device));

@@ -103,10 +103,48 @@ TEST(Route, WithoutAPathFails) {
 
 TEST(Route, LeavesAndEntersTheNodeThroughTheNicOfTheGpu) {
   const Topology topology(small_spec());
-  EXPECT_EQ(names(topology, topology.route_out(3)),
+  ASSERT_EQ(topology.routes_out(3).size(), 1u);
+  EXPECT_EQ(names(topology, topology.routes_out(3)[0]),
             (std::vector<std::string>{"gpu3>pcie1", "pcie1>nic1", "nic1>fabric"}));
-  EXPECT_EQ(names(topology, topology.route_in(0)),
+  ASSERT_EQ(topology.routes_in(0).size(), 1u);
+  EXPECT_EQ(names(topology, topology.routes_in(0)[0]),
             (std::vector<std::string>{"fabric>nic0", "nic0>pcie0", "pcie0>gpu0"}));
+}
+
+// Returns the numbers of the NICs that a GPU has.
+std::vector<int> own_nics(int nics_per_switch, int gpus_per_switch, int gpu) {
+  TopologySpec spec = small_spec();
+  spec.nics_per_switch = nics_per_switch;
+  spec.gpus_per_switch = gpus_per_switch;
+  const Topology topology(spec);
+  std::vector<int> ordinals;
+  for (const VertexId nic : topology.nics_of(gpu)) ordinals.push_back(topology.vertex(nic).ordinal);
+  return ordinals;
+}
+
+TEST(Nics, OfASwitchAreDealtOutToItsGpus) {
+  using Nics = std::vector<int>;
+  EXPECT_EQ(own_nics(8, 2, 0), (Nics{0, 1, 2, 3}));
+  EXPECT_EQ(own_nics(8, 2, 1), (Nics{4, 5, 6, 7}));
+  EXPECT_EQ(own_nics(8, 2, 3), (Nics{12, 13, 14, 15}));
+  EXPECT_EQ(own_nics(2, 2, 1), (Nics{1}));
+  EXPECT_EQ(own_nics(2, 4, 1), (Nics{0}));  // as many GPUs share one
+  EXPECT_EQ(own_nics(2, 4, 2), (Nics{1}));
+  EXPECT_EQ(own_nics(3, 2, 0), (Nics{0}));
+  EXPECT_EQ(own_nics(3, 2, 1), (Nics{1, 2}));  // none is left over
+}
+
+TEST(Route, LeavesThroughEachNicOfTheGpu) {
+  TopologySpec spec = small_spec();
+  spec.nics_per_switch = 4;
+  const Topology topology(spec);
+  const auto out = topology.routes_out(1), in = topology.routes_in(1);
+  ASSERT_EQ(out.size(), 2u);
+  ASSERT_EQ(in.size(), 2u);
+  EXPECT_EQ(names(topology, out[0]),
+            (std::vector<std::string>{"gpu1>pcie0", "pcie0>nic2", "nic2>fabric"}));
+  EXPECT_EQ(names(topology, in[1]),
+            (std::vector<std::string>{"fabric>nic3", "nic3>pcie0", "pcie0>gpu1"}));
 }
 
 TEST(Route, WithoutNicsThereIsNoWayOut) {
@@ -114,8 +152,9 @@ TEST(Route, WithoutNicsThereIsNoWayOut) {
   spec.nics_per_switch = 0;
   const Topology topology(spec);
   EXPECT_EQ(topology.fabric(), std::nullopt);
-  EXPECT_EQ(topology.nic_of(0), std::nullopt);
-  EXPECT_THROW(topology.route_out(0), Error);
+  EXPECT_TRUE(topology.nics_of(0).empty());
+  EXPECT_THROW(topology.routes_out(0), Error);
+  EXPECT_THROW(topology.routes_in(0), Error);
 }
 
 TEST(Route, ReadingADriveUsesItsReadRate) {
@@ -184,7 +223,8 @@ TEST_F(Dgx2, DrivesFeedHostMemoryAtTwentyFivePointSix) {
 TEST_F(Dgx2, NicsAreSpreadEvenlyOverGpus) {
   std::vector<int> users(topology.nics().size());
   for (int gpu = 0; gpu < topology.gpu_count(); ++gpu) {
-    ++users[static_cast<std::size_t>(topology.vertex(*topology.nic_of(gpu)).ordinal)];
+    for (const VertexId nic : topology.nics_of(gpu))
+      ++users[static_cast<std::size_t>(topology.vertex(nic).ordinal)];
   }
   EXPECT_EQ(users, std::vector<int>(8, 2));
 }
@@ -199,8 +239,8 @@ TEST(Catalogue, EveryGpuReachesEveryOtherVertex) {
       for (const VertexId drive : topology.nvme_drives()) {
         EXPECT_FALSE(topology.route(drive, topology.gpu(gpu)).empty());
       }
-      if (!topology.nic_of(gpu)) continue;
-      EXPECT_EQ(topology.route_out(gpu).size(), topology.route_in(gpu).size());
+      if (topology.nics_of(gpu).empty()) continue;
+      EXPECT_EQ(topology.routes_out(gpu).size(), topology.routes_in(gpu).size());
     }
   }
 }
