@@ -7,6 +7,7 @@
 
 #include "hwprofiles/cluster_name.h"
 #include "hwprofiles/embedded_profiles.h"
+#include "hwprofiles/network_file.h"
 #include "hwprofiles/read_node.h"
 #include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
@@ -15,8 +16,6 @@
 
 namespace zplan {
 namespace {
-
-constexpr double kMostOversubscribed = 1000;
 
 // One node of the named kind.
 Cluster node_of(const JsonNode& node, const std::string& folder) {
@@ -31,27 +30,40 @@ Cluster node_of(const JsonNode& node, const std::string& folder) {
   } catch (const Error& error) {
     node.fail(error.what());
   }
-  if (cluster.nodes != 1 || cluster.network.has_leaves() || cluster.fast_link_domain > 0)
+  if (cluster.nodes != 1 || !cluster.network.is_ideal() || cluster.fast_link_domain > 0)
     node.fail_expected("one node, not a cluster");
   return cluster;
 }
 
-NetworkSpec read_network(const JsonNode& node, const Cluster& cluster,
-                         std::vector<ValueSource>& sources) {
-  SourcedObject in(node, sources);
-  NetworkSpec network;
-  if (in.object().member("kind").one_of({"full_bisection", "leaf_spine"}) == "leaf_spine") {
-    if (cluster.node.topology.nics() == 0)
-      node.fail("expected a node with network interfaces, got " + cluster.node.name);
-    network.nodes_per_leaf =
-        static_cast<int>(in.object().member("nodes_per_leaf").integer(1, kMaxNodes));
-    network.oversubscription = in.number("oversubscription", 1, kMostOversubscribed);
-    network.rails = in.object().member("rails").boolean();
-    if (const auto allocation = in.object().optional_member("allocation"))
-      network.scattered = allocation->one_of({"in_order", "scattered"}) == "scattered";
+// "groups": kinds of nodes that are not alike, as many of each. The first kind stands for the node.
+Cluster groups_of(const JsonNode& node, const std::string& folder) {
+  Cluster cluster;
+  int nodes = 0;
+  std::vector<NodeGroup> groups;
+  for (const JsonNode& item : node.items()) {
+    JsonObject in = item.object();
+    const Cluster one = node_of(in.member("node"), folder);
+    const int count = static_cast<int>(in.member("nodes").integer(1, kMaxNodes));
+    in.finish();
+    if (groups.empty()) cluster = one;
+    groups.push_back({one.node.name, one.node.devices_per_node, count});
+    nodes += count;
   }
+  if (groups.size() < 2)
+    node.fail_expected("two kinds of nodes or more; of one \"node\" and \"nodes\" say it");
+  cluster.nodes = nodes;
+  cluster.groups = std::move(groups);
+  return cluster;
+}
+
+// What the ports of these nodes reach on this network, in place of what the node's file says.
+void read_transport(const JsonNode& node, Cluster& cluster) {
+  if (cluster.node.topology.nics() == 0)
+    node.fail("expected a node with network interfaces, got " + cluster.node.name);
+  SourcedObject in(node, cluster.sources);
+  if (in.has("efficiency")) cluster.node.topology.nic.efficiency = in.fraction("efficiency");
+  if (in.has("latency")) cluster.node.latency.transport = in.seconds("latency");
   in.finish();
-  return network;
 }
 
 // Blocks of a node, or whole nodes.
@@ -81,13 +93,21 @@ bool is_cluster_file(const JsonNode& root) {
 Cluster read_cluster_file(const JsonNode& root, const std::string& text,
                           const std::string& folder) {
   JsonObject in = root.object();
-  in.schema("zplan.cluster/1");
+  const bool second =
+      in.member("schema").one_of({"zplan.cluster/1", "zplan.cluster/2"}) == "zplan.cluster/2";
   const std::string name = in.member("name").non_empty_string();
-  Cluster cluster = node_of(in.member("node"), folder);
+  Cluster cluster;
+  if (const auto groups = second ? in.optional_member("groups") : std::nullopt) {
+    cluster = groups_of(*groups, folder);
+  } else {
+    cluster = node_of(in.member("node"), folder);
+    cluster.nodes = static_cast<int>(in.member("nodes").integer(1, kMaxNodes));
+  }
   cluster.name = name;
-  cluster.nodes = static_cast<int>(in.member("nodes").integer(1, kMaxNodes));
+  if (const auto transport = second ? in.optional_member("transport") : std::nullopt)
+    read_transport(*transport, cluster);
   if (const auto network = in.optional_member("network"))
-    cluster.network = read_network(*network, cluster, cluster.sources);
+    cluster.network = read_network(*network, cluster, second, cluster.sources);
   if (in.optional_member("fast_link_domain")) {
     SourcedObject sourced(root, cluster.sources);
     cluster.fast_link_domain =
@@ -99,14 +119,29 @@ Cluster read_cluster_file(const JsonNode& root, const std::string& text,
   return cluster;
 }
 
+const EmbeddedFile* find_cluster_file(std::string_view name) {
+  for (const EmbeddedFile& file : embedded_clusters())
+    if (std::filesystem::path(file.name).stem() == to_lower(name)) return &file;
+  return nullptr;
+}
+
+std::vector<std::string> cluster_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : embedded_clusters())
+    names.push_back(std::filesystem::path(file.name).stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Cluster read_embedded_cluster(const EmbeddedFile& file) {
+  const std::string text(file.text);
+  return read_cluster_file(parse_json(text, std::string(file.name)), text, "");
+}
+
 std::vector<Cluster> cluster_catalogue() {
   std::vector<Cluster> clusters;
-  for (const EmbeddedFile& file : embedded_clusters()) {
-    const std::string text(file.text);
-    clusters.push_back(read_cluster_file(parse_json(text, std::string(file.name)), text, ""));
-  }
-  std::sort(clusters.begin(), clusters.end(),
-            [](const Cluster& a, const Cluster& b) { return a.name < b.name; });
+  for (const std::string& name : cluster_names())
+    clusters.push_back(read_embedded_cluster(*find_cluster_file(name)));
   return clusters;
 }
 

@@ -175,8 +175,7 @@ std::shared_ptr<const CollectiveProfile> read_collectives(const HwProfile& profi
     meant.push_back(node.name);
     meant.insert(meant.end(), node.aliases.begin(), node.aliases.end());
   }
-  std::vector<std::string> clusters;
-  for (const Cluster& cluster : cluster_catalogue()) clusters.push_back(cluster.name);
+  const std::vector<std::string> clusters = cluster_names();
   if (counted && counted->name.size() > 2) {  // "dgx3" is a misspelt name, "dgx3x32" has a count
     for (std::string& name : meant) name += fmt::format("x{}", counted->digits);
   }
@@ -200,7 +199,7 @@ Cluster load_cluster_file(std::string_view text) {
   const JsonNode document = parse_json(file, path);
   const std::optional<JsonNode> bundled = bundle_part(document, "hardware");
   const JsonNode root = bundled ? *bundled : gathering_faults(document);
-  if (bundled && !is_cluster_file(root)) root.fail_expected("a zplan.cluster/1 document");
+  if (bundled && !is_cluster_file(root)) root.fail_expected("a zplan.cluster document");
   if (!is_cluster_file(root)) {
     HwProfile node = parse_hw_profile(file, path);
     node.file = path;
@@ -222,9 +221,8 @@ Cluster load_plain_cluster(std::string_view name_or_path) {
   const auto counted = split_count(name_or_path);
   if (const EmbeddedFile* const file = counted ? find_node_file(counted->name) : nullptr)
     return make_cluster(parse_embedded(*file), node_count(name_or_path, counted->digits));
-  for (Cluster& cluster : cluster_catalogue()) {
-    if (to_lower(cluster.name) == to_lower(name_or_path)) return std::move(cluster);
-  }
+  if (const EmbeddedFile* const file = find_cluster_file(name_or_path))
+    return read_embedded_cluster(*file);
   fail_unknown(name_or_path);
 }
 
@@ -305,6 +303,18 @@ std::vector<HwProfile> node_catalogue() {
 }
 
 Cluster load_cluster(std::string_view name_or_path) {
+  Cluster cluster = load_any_cluster(name_or_path);
+  if (cluster.groups.empty()) return cluster;
+  std::string kinds;
+  for (const NodeGroup& group : cluster.groups)
+    kinds += fmt::format("{}{} x {}", kinds.empty() ? "" : ", ", group.nodes, group.node);
+  throw_bad_input(
+      fmt::format("cluster {}: expected nodes of one kind to plan for, got {}; plan for "
+                  "one of them, as in --cluster {}x{}",
+                  cluster.name, kinds, cluster.groups.front().node, cluster.groups.front().nodes));
+}
+
+Cluster load_any_cluster(std::string_view name_or_path) {
   const VariedName name = split_settings(name_or_path);
   Cluster cluster = load_plain_cluster(name.plain);
   // One after the other: a later one may change what an earlier one has set.

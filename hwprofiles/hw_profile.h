@@ -146,6 +146,12 @@ struct HwProfile {
   ~HwProfile();
 };
 
+// Nodes of one kind among others.
+struct NodeGroup {
+  std::string node;  // its kind
+  int devices_per_node = 1, nodes = 1;
+};
+
 struct Cluster {
   std::string name;  // "dgx2x32"
   HwProfile node;
@@ -155,9 +161,14 @@ struct Cluster {
   double headroom = 0;   // share of a device's memory that plans leave free
   NetworkSpec network{};
   int threads_per_rank = 1;            // inside kernels of devices that are cores
+  std::vector<NodeGroup> groups{};     // where the nodes are not alike; `node` is of the first
   int fast_link_domain = 0;            // devices that share the peer link; 0: those of a node
   std::vector<ValueSource> sources{};  // of what the cluster adds to the node
-  int devices() const { return nodes * node.devices_per_node; }
+  int devices() const {
+    int all = groups.empty() ? nodes * node.devices_per_node : 0;
+    for (const NodeGroup& group : groups) all += group.nodes * group.devices_per_node;
+    return all;
+  }
   int domain() const { return fast_link_domain > 0 ? fast_link_domain : node.devices_per_node; }
   // Devices that meet without the network: those of a node, of a domain that is larger.
   int island() const { return std::max(domain(), node.devices_per_node); }
@@ -167,8 +178,10 @@ inline constexpr int kMaxNodes = 100'000;
 
 // "dgx2", "DGX2x32", "dgx-h100x1024-2to1", "path/to/node.json", "path/to/node.jsonx4",
 // "path/to/cluster.json"; a file when it contains '/' or ".json". Throws Error naming the nearest
-// kinds.
+// kinds, and of a cluster of several kinds of nodes, for which no plan can be made.
 Cluster load_cluster(std::string_view name_or_path);
+// The same, to be looked at: of several kinds of nodes as well.
+Cluster load_any_cluster(std::string_view name_or_path);
 
 // Reads one "zplan.hw/1" document; `file_name` stands for it in messages.
 HwProfile parse_hw_profile(std::string text, std::string file_name);

@@ -1,4 +1,4 @@
-// The network between the nodes of a cluster.
+// The network between the nodes of a cluster, as files describe it; fabric.h makes a graph of it.
 //
 //   full bisection  one ideal switch: each network port always has its whole rate
 //   leaf and spine  `nodes_per_leaf` nodes hang on a leaf switch. What leaves the leaf shares its
@@ -7,23 +7,74 @@
 //                   With rails each port of a node has a leaf switch of its own, which it shares
 //                   with the same port of the leaf's other nodes: traffic between equal ports stays
 //                   below the spine, other traffic crosses it, in one node as well.
-//   in order        the nodes of a job follow each other: the ranks of a leaf are neighbours
-//   scattered       they are dealt out over the leaves one by one, as a scheduler does that does
+//     in order      the nodes of a job follow each other: the ranks of a leaf are neighbours
+//     scattered     they are dealt out over the leaves one by one, as a scheduler does that does
 //                   not see leaves: neighbours are in different ones
+//   graph           sets of switches, and rules of the links between them and to the nodes' ports
+//                   (NetworkRules): any number of levels, groups and tori
 //
-// Left out: more than two levels of switches; flows that meet on one uplink while another is idle;
-// leaves that are partly taken by other jobs.
+// Left out: flows that meet on one link while another way of the same length is idle; switches that
+// are partly taken by other jobs.
 #pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hwprofiles/index_rule.h"
+#include "hwprofiles/wire_graph.h"
 
 namespace zplan {
 
+// Switches with indices, from 0 to each size of the shape; without one a single switch.
+struct SwitchSet {
+  std::string name;
+  std::vector<int> shape;
+};
+
+// One end of a link: a switch, or the port of a node.
+struct LinkEnd {
+  int set = -1;  // of the switches; -1: node[..].port[..]
+  std::vector<IndexRule> indices;
+};
+
+// All links of a kind: one for each value of the names that its ends' indices hold. A name that is
+// an index by itself goes through what is there.
+struct LinkRule {
+  LinkEnd from, to;
+  std::optional<IndexRule> where;  // only where it is not 0
+  std::vector<std::string> names;
+  LinkClass rate;  // of one cable, each way; of a port's link that of the port
+  int cables = 1;
+};
+
+// Links that carry less than their kind does, or nothing.
+struct WeakLink {
+  std::string from, to;  // "leaf[3,0]", "spine[7]", "node[12].port[3]"
+  double share = 0;      // of the rate
+};
+
+// Of several shortest ways a flow takes each, the same over each cable (ecmp), or in proportion to
+// their rates (adaptive).
+enum class Spreading : std::uint8_t { kByCables, kByRates };
+
+struct NetworkRules {
+  std::vector<SwitchSet> switches;
+  std::vector<LinkRule> links;
+  std::vector<WeakLink> weak;
+  Spreading spreading = Spreading::kByCables;
+};
+
 struct NetworkSpec {
-  int nodes_per_leaf = 0;  // 0: full bisection
+  int nodes_per_leaf = 0;  // 0: no leaves
   double oversubscription = 1;
   bool rails = false;
   bool scattered = false;
+  std::shared_ptr<const NetworkRules> rules{};  // of a graph; else null
 
   bool has_leaves() const { return nodes_per_leaf > 0; }
+  bool is_ideal() const { return !has_leaves() && rules == nullptr; }
   int leaves(int nodes) const { return (nodes + nodes_per_leaf - 1) / nodes_per_leaf; }
   int leaf_of(int node, int nodes) const {
     return scattered ? node % leaves(nodes) : node / nodes_per_leaf;

@@ -180,7 +180,8 @@ void set_network(Cluster& cluster, double value) {
 // as of 64 ports, half of which go up.
 constexpr int kUsualLeaf = 32;
 Known if_networked(const Cluster& cluster, double value) {
-  return cluster.node.topology.nics() > 0 ? Known(value) : std::nullopt;
+  const bool counts = cluster.node.topology.nics() > 0 && !cluster.network.rules;
+  return counts ? Known(value) : std::nullopt;
 }
 void add_leaves(Cluster& cluster) {
   if (cluster.network.has_leaves()) return;

@@ -17,26 +17,17 @@
 // leaves (peer_shape.h); max_flow and bisection do not.
 #pragma once
 
-#include <compare>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "hwprofiles/peer_shape.h"
+#include "hwprofiles/wire_graph.h"
 #include "planner/core/units.h"
 
 namespace zplan {
-
-// Nominal capacity per direction and the fraction a well-written transfer reaches.
-struct LinkClass {
-  BytesPerSecond capacity{};
-  double efficiency = 1.0;
-  BytesPerSecond effective() const { return capacity * efficiency; }
-};
 
 // A node built from equal parts; what hwprofiles/catalogue/*.json says.
 struct TopologySpec {
@@ -64,45 +55,15 @@ struct TopologySpec {
   int nics() const { return sockets * switches_per_socket * nics_per_switch; }
 };
 
-enum class VertexKind : std::uint8_t {
-  kGpu,
-  kPcieSwitch,
-  kNvSwitch,
-  kSocket,
-  kDram,
-  kNvme,
-  kNic,
-  kFabric
-};
-struct VertexId {
-  std::int32_t index = -1;
-  friend constexpr auto operator<=>(VertexId, VertexId) = default;
-};
-struct LinkId {
-  std::int32_t index = -1;
-  friend constexpr auto operator<=>(LinkId, LinkId) = default;
-};
-struct Vertex {
-  std::string name;  // "gpu3", "pcie0", "socket1", "dram1", "nvme4", "nic2", "nvswitch", "fabric"
-  VertexKind kind = VertexKind::kGpu;
-  int ordinal = 0;  // among its kind
-};
-struct Link {
-  std::string name;  // "gpu3>pcie0"
-  VertexId from, to;
-  BytesPerSecond capacity{};
-  double efficiency = 1.0;
-  BytesPerSecond effective() const { return capacity * efficiency; }
-};
-
 class Topology {
  public:
   explicit Topology(const TopologySpec& spec);
 
-  const std::vector<Vertex>& vertices() const { return vertices_; }
-  const std::vector<Link>& links() const { return links_; }
-  const Vertex& vertex(VertexId id) const;
-  const Link& link(LinkId id) const;
+  const WireGraph& graph() const { return graph_; }
+  const std::vector<Vertex>& vertices() const { return graph_.vertices(); }
+  const std::vector<Link>& links() const { return graph_.links(); }
+  const Vertex& vertex(VertexId id) const { return graph_.vertex(id); }
+  const Link& link(LinkId id) const { return graph_.link(id); }
 
   int gpu_count() const { return static_cast<int>(gpus_.size()); }
   VertexId gpu(int gpu) const;
@@ -113,17 +74,12 @@ class Topology {
   const std::vector<VertexId>& nics() const { return nics_; }
   const std::vector<VertexId>& drams() const { return drams_; }
   std::optional<VertexId> fabric() const { return fabric_; }
-  std::optional<VertexId> find(std::string_view name) const;
 
-  // The links of the path with the least sum of 1/effective bandwidth. Empty when from == to;
-  // throws Error when there is no path. Costs a shortest-path search: keep the result.
-  std::vector<LinkId> route(VertexId from, VertexId to) const;
+  // Costs a shortest-path search: keep the result.
+  std::vector<LinkId> route(VertexId from, VertexId to) const { return graph_.route(from, to); }
   // gpu -> NIC -> fabric, and back, for each of its NICs. Throws Error on a node without NICs.
   std::vector<std::vector<LinkId>> routes_out(int gpu) const;
   std::vector<std::vector<LinkId>> routes_in(int gpu) const;
-
-  // Greatest effective rate that can leave `from` (all sending at once) and reach `to` (either).
-  BytesPerSecond max_flow(std::span<const VertexId> from, std::span<const VertexId> to) const;
 
   // Effective rate from one half of the GPUs, [0, n/2), to the other; 0 with a single GPU.
   BytesPerSecond bisection() const;
@@ -133,11 +89,9 @@ class Topology {
   void add_links(VertexId a, VertexId b, LinkClass forth, LinkClass back);
   void add_socket(const TopologySpec& spec, int socket);
   void add_switch(const TopologySpec& spec, int socket);
-  std::optional<LinkId> link_between(VertexId from, VertexId to) const;
   std::span<const VertexId> nics_or_fail(int gpu) const;
 
-  std::vector<Vertex> vertices_;
-  std::vector<Link> links_;
+  WireGraph graph_;
   std::vector<VertexId> gpus_, sockets_, drams_, nvme_, nics_;
   int switch_count_ = 0;
   std::vector<int> gpu_socket_;                // per gpu: index into sockets_

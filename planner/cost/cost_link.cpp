@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/cost/leaf_loads.h"
+#include <cstdint>
 
 namespace zplan {
 namespace {
@@ -20,18 +20,15 @@ std::string kind_of(const Topology& topology, const Link& link) {
   return "socket link";
 }
 
-CostLink describe_leaf(const Cluster& cluster, std::size_t wire) {
-  const auto rails = static_cast<std::size_t>(rails_of(cluster)), at = wire / 2;
-  const bool up = wire % 2 == 0;
-  const std::string rail = rails > 1 ? fmt::format(" rail{}", at % rails) : "";
-  return {fmt::format("leaf{}{} {}", at / rails, rail, up ? "up" : "down"),
-          up ? "leaf uplink" : "leaf downlink", uplink_capacity(cluster)};
-}
-
 }  // namespace
 
 CostLink describe(const Cluster& cluster, const NodeWires& wires, const WireId& id) {
-  if (id.node == kLeaves) return describe_leaf(cluster, id.wire);
+  if (id.node == kNetwork) {
+    const Fabric& fabric = wires.network()->fabric;
+    const LinkId at{static_cast<std::int32_t>(id.wire)};
+    const Link& link = fabric.graph().link(at);
+    return {link.name, std::string(fabric.kind(at)), link.effective()};
+  }
   const Topology& topology = wires.topology();
   const std::string prefix = cluster.nodes > 1 ? fmt::format("node{} ", id.node) : "";
   if (id.wire == wires.host_memory()) {

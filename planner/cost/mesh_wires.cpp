@@ -3,20 +3,16 @@
 #include <algorithm>
 
 #include "planner/core/error.h"
-#include "planner/cost/leaf_loads.h"
+#include "planner/cost/fabric_loads.h"
 #include "planner/program/job/meetings.h"
 
 namespace zplan {
 namespace {
 
-std::vector<WireShare> busiest(const WireLoads& loads, const LeafLoads& leaves) {
+std::vector<WireShare> busiest(const WireLoads& loads, const FabricLoads& network) {
   std::vector<WireShare> shares = loads.busiest();
-  for (const bool up : {true, false}) {
-    const auto most = leaves.busiest(up);
-    if (!most) continue;
-    const auto wire = static_cast<std::size_t>(2 * most->leaf_switch) + (up ? 0 : 1);
-    shares.push_back({{kLeaves, wire}, most->weight});
-  }
+  for (const FabricLoads::Load& most : network.busiest())
+    shares.push_back({{kNetwork, static_cast<std::size_t>(most.link.index)}, most.weight});
   return shares;
 }
 
@@ -97,35 +93,35 @@ std::vector<WireShare> MeshWires::of_groups(const Pattern& pattern, Put put) {
   const std::vector<GroupSeats> all = seats_.groups(pattern.group, pattern.stage, alone);
   WireLoads loads(cluster_, *node_, seats_,
                   seats_.nodes_of_interest(pattern.group, pattern.stage, all));
-  LeafLoads leaves(cluster_, seats_.seating(), node_->topology());
-  for (const GroupSeats& one : all) put(one, loads, alone ? nullptr : &leaves);
-  return busiest(loads, leaves);
+  FabricLoads network(*node_, seats_.seating());
+  for (const GroupSeats& one : all) put(one, loads, alone ? nullptr : &network);
+  return busiest(loads, network);
 }
 
 std::vector<WireShare> MeshWires::ring(const Pattern& pattern) {
-  return of_groups(pattern, [](const GroupSeats& one, WireLoads& loads, LeafLoads* leaves) {
+  return of_groups(pattern, [](const GroupSeats& one, WireLoads& loads, FabricLoads* network) {
     for (std::size_t i = 0; i < one.islands(); ++i) {
       const std::span<const int> ranks = one.island(i);
       loads.add_ring(ranks);
       if (one.islands() == 1) continue;
       loads.add_border(ranks, 1.0 / static_cast<double>(ranks.size()));
-      if (leaves != nullptr) leaves->cross(ranks, one.island((i + 1) % one.islands()));
     }
+    if (network != nullptr) network->ring(one);
   });
 }
 
 std::vector<WireShare> MeshWires::pairs(const Pattern& pattern) {
-  return of_groups(pattern, [](const GroupSeats& one, WireLoads& loads, LeafLoads* leaves) {
+  return of_groups(pattern, [](const GroupSeats& one, WireLoads& loads, FabricLoads* network) {
     const double part = 1.0 / static_cast<double>(one.ranks.size() - 1);
     for (std::size_t i = 0; i < one.islands(); ++i) {
       const std::span<const int> ranks = one.island(i);
       loads.add_pairs(ranks, part);
       if (one.islands() == 1) continue;
       loads.add_border(ranks, part * static_cast<double>(one.ranks.size() - ranks.size()));
-      for (std::size_t j = 0; j < one.islands() && leaves != nullptr; ++j) {
+      for (std::size_t j = 0; j < one.islands() && network != nullptr; ++j) {
         const std::span<const int> others = one.island(j);
         if (j != i)
-          leaves->cross(ranks, others, part * static_cast<double>(ranks.size() * others.size()));
+          network->cross(ranks, others, part * static_cast<double>(ranks.size() * others.size()));
       }
     }
   });
@@ -133,21 +129,21 @@ std::vector<WireShare> MeshWires::pairs(const Pattern& pattern) {
 
 // Ranks ascend, as members do in index order along one axis.
 std::vector<WireShare> MeshWires::shift(const Pattern& pattern) {
-  return of_groups(pattern, [](const GroupSeats& one, WireLoads& loads, LeafLoads* leaves) {
+  return of_groups(pattern, [](const GroupSeats& one, WireLoads& loads, FabricLoads* network) {
     for (std::size_t i = 0; i < one.ranks.size(); ++i)
-      loads.add_transfer(one.ranks[i], one.ranks[(i + 1) % one.ranks.size()], leaves);
+      loads.add_transfer(one.ranks[i], one.ranks[(i + 1) % one.ranks.size()], network);
   });
 }
 
 std::vector<WireShare> MeshWires::between(int from_stage, int to_stage) {
   WireLoads loads(cluster_, *node_, seats_,
                   {seats_.place(from_stage).node, seats_.place(to_stage).node});
-  LeafLoads leaves(cluster_, seats_.seating(), node_->topology());
+  FabricLoads network(*node_, seats_.seating());
   const std::vector<int> senders = ranks_of_stage(seats_.mesh(), from_stage);
   const std::vector<int> receivers = ranks_of_stage(seats_.mesh(), to_stage);
   for (std::size_t i = 0; i < senders.size(); ++i)
-    loads.add_transfer(senders[i], receivers[i], &leaves);
-  return busiest(loads, leaves);
+    loads.add_transfer(senders[i], receivers[i], &network);
+  return busiest(loads, network);
 }
 
 Reach MeshWires::find_reach(const Group& group, int stage) const {

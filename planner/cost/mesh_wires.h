@@ -27,7 +27,7 @@
 //   shift    every member sends to the next, over the peer link or through DRAM as in a ring of its
 //            island; from island to island over the NIC of the member that has its next one there
 //   between  pipeline neighbours: as one step of a ring
-//   leaves   what leaves a leaf of the network loads the leaf's uplinks (leaf_loads.h)
+//   network  what goes from node to node loads the links of the network (fabric_loads.h)
 //
 // A host copy puts its bytes on the host memory once per side in DRAM, a CPU kernel bytes /
 // efficiency.
@@ -85,7 +85,7 @@ class MeshWires {
   std::vector<WireShare> copy(const Pattern& pattern);
   std::vector<WireShare> host_stream(const Pattern& pattern);
   std::vector<WireShare> cores(const Pattern& pattern) const;
-  // What each group that meets puts on wires; without leaves where it meets alone.
+  // What each group that meets puts on wires; without the network where it meets alone.
   template <typename Put>
   std::vector<WireShare> of_groups(const Pattern& pattern, Put put);
   std::vector<WireShare> ring(const Pattern& pattern);

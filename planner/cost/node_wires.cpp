@@ -10,6 +10,7 @@ double drive_waits(const Cluster& cluster) {
 }
 
 NodeWires::NodeWires(const Cluster& cluster) : topology_(cluster.node.topology) {
+  if (!cluster.network.is_ideal()) network_ = std::make_unique<const NetworkWires>(cluster);
   for (int gpu = 0; gpu < topology_.gpu_count(); ++gpu) {
     to_dram_.push_back(topology_.route(topology_.gpu(gpu), topology_.dram_of(gpu)));
     from_dram_.push_back(topology_.route(topology_.dram_of(gpu), topology_.gpu(gpu)));

@@ -1,5 +1,5 @@
-// The wires of one node of a cluster, and the routes that transfers take over them. They depend on
-// the cluster alone.
+// The wires of one node of a cluster and of the network between its nodes, and the routes that
+// transfers take over them. They depend on the cluster alone.
 //
 // Wires have numbers: the links of the topology, the time of each drive, host memory. Where devices
 // are measured cores of the host two more follow: its cores, and what these have in common, both in
@@ -7,9 +7,12 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "hwprofiles/fabric.h"
+#include "hwprofiles/fabric_routes.h"
 #include "hwprofiles/hw_profile.h"
 #include "hwprofiles/topology.h"
 #include "planner/core/remembered.h"
@@ -19,6 +22,15 @@ namespace zplan {
 // What each drive could read while it waits for the host, per byte of a transfer to or from all.
 double drive_waits(const Cluster& cluster);
 
+// A network that is not ideal.
+struct NetworkWires {
+  explicit NetworkWires(const Cluster& cluster)
+      : fabric(Fabric(cluster).folded()), routes(fabric) {}
+
+  const Fabric fabric;
+  const FabricRoutes routes;
+};
+
 // Several threads may ask at a time.
 class NodeWires {
  public:
@@ -27,6 +39,7 @@ class NodeWires {
   explicit NodeWires(const Cluster& cluster);
 
   const Topology& topology() const { return topology_; }
+  const NetworkWires* network() const { return network_.get(); }  // null: an ideal one
   bool has_peer_link() const { return !peer_out_.empty(); }
 
   std::size_t links() const { return topology_.links().size(); }
@@ -49,6 +62,7 @@ class NodeWires {
 
  private:
   Topology topology_;
+  std::unique_ptr<const NetworkWires> network_;
   std::vector<Route> to_dram_, from_dram_;    // by GPU
   std::vector<std::vector<Route>> out_, in_;  // by GPU; empty without NICs
   std::vector<LinkId> peer_out_, peer_in_;    // by GPU; empty without peer links

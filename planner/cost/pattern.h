@@ -11,7 +11,7 @@ namespace zplan {
 
 enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kPairs, kShift, kBetween, kCores };
 
-// Only the group of the representative meets, on a network without leaves.
+// Only the group of the representative meets, on an ideal network.
 inline constexpr int kAlone = 1;
 
 //                       first             second                                group

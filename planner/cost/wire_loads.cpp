@@ -66,13 +66,13 @@ void WireLoads::add_pairs(std::span<const int> ranks, double bytes) {
       if (from != to) add_step(from, to, seats_.step_share(from, to, share), bytes);
 }
 
-void WireLoads::add_transfer(int from, int to, LeafLoads* leaves) {
+void WireLoads::add_transfer(int from, int to, FabricLoads* fabric) {
   const std::array pair{from, to};
   if (seating_.island_of(from) == seating_.island_of(to))
     return add_step(from, to, seats_.step_share(from, to, seats_.peer_share(pair)), 1);
   add_exit(from, 1);
   add_entry(to, 1);
-  if (leaves != nullptr) leaves->cross({&pair[0], 1}, {&pair[1], 1});
+  if (fabric != nullptr) fabric->cross({&pair[0], 1}, {&pair[1], 1});
 }
 
 void WireLoads::add_border(std::span<const int> ranks, double weight) {

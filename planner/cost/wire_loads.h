@@ -8,7 +8,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/cost/cost_link.h"
-#include "planner/cost/leaf_loads.h"
+#include "planner/cost/fabric_loads.h"
 #include "planner/cost/node_wires.h"
 #include "planner/cost/seats.h"
 #include "planner/program/job/job.h"
@@ -30,9 +30,9 @@ class WireLoads {
   // Of ranks of one island: a ring, and `bytes` between any two of them, each way.
   void add_ring(std::span<const int> ranks);
   void add_pairs(std::span<const int> ranks, double bytes);
-  // From one rank to another, over peer links, through DRAM or over the network; null: that has no
-  // leaves.
-  void add_transfer(int from, int to, LeafLoads* leaves);
+  // From one rank to another, over peer links, through DRAM or over the network; null: an ideal
+  // one.
+  void add_transfer(int from, int to, FabricLoads* fabric);
   // Of each of these ranks to the network, and from it.
   void add_border(std::span<const int> ranks, double weight);
 

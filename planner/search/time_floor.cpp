@@ -83,7 +83,7 @@ int code_of(const PrecisionRecipe& r) {
 // that share experts, follow each other.
 bool meets_alike(const Plan& plan, const Cluster& cluster) {
   const TopologySpec& links = cluster.node.topology;
-  if (cluster.node.cores != nullptr || cluster.network.has_leaves() || !links.gpu_peer ||
+  if (cluster.node.cores != nullptr || !cluster.network.is_ideal() || !links.gpu_peer ||
       links.peer_shape.kind != PeerKind::kSwitch)
     return false;
   const Parallel& p = plan.parallel;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "hwprofiles/cluster_file.h"
+#include "hwprofiles/fabric.h"
 #include "hwprofiles/hw_profile.h"
 #include "hwprofiles/quantities.h"
 #include "planner/cli/commands.h"
@@ -28,14 +29,22 @@ Value sources(const std::vector<ValueSource>& values) {
   });
 }
 
+// Between the halves of the nodes.
+BytesPerSecond bisection(const Cluster& cluster) {
+  return Fabric(cluster).folded().bisection(cluster.node.topology.nic.effective());
+}
+
 Sheet network_sheet(const Cluster& cluster) {
   const NetworkSpec& network = cluster.network;
-  Sheet out{{"kind", network.has_leaves() ? "leaf_spine" : "full_bisection"}};
+  Sheet out{{"kind", network.rules          ? "graph"
+                     : network.has_leaves() ? "leaf_spine"
+                                            : "full_bisection"}};
   if (network.has_leaves())
     out.facts({{"nodes_per_leaf", network.nodes_per_leaf},
                {"oversubscription", network.oversubscription},
                {"rails", network.rails},
                {"allocation", network.scattered ? "scattered" : "in_order"}});
+  if (!network.is_ideal()) out.fact("bisection_bytes_per_s", bisection(cluster));
   out.facts({{"fast_link_domain", cluster.domain()}, {"sources", sources(cluster.sources)}});
   return out;
 }
@@ -56,25 +65,32 @@ Table quantities_table(const Cluster& cluster) {
 
 Sheet cluster_sheet(const Cluster& cluster) {
   const HwProfile& node = cluster.node;
-  return {{"name", cluster.name},
-          {"aliases", node.aliases},
-          {"description", node.description},
-          {"nodes", cluster.nodes},
-          {"devices_per_node", node.devices_per_node},
-          {"devices", cluster.devices()},
-          {"network", network_sheet(cluster)},
-          {"device", device_sheet(node.device)},
-          {"host", Sheet{{"memory_bytes", node.host.memory},
-                         {"reserve_bytes", node.host.reserve},
-                         {"memory_bytes_per_s", node.host.memory_bandwidth},
-                         {"cpu_cores", node.host.cpu_cores}}},
-          {"nvme", Sheet{{"drives", node.nvme.drives},
-                         {"capacity_bytes", node.nvme.capacity},
-                         {"read_bytes_per_s", node.nvme.read_bandwidth()},
-                         {"write_bytes_per_s", node.nvme.write_bandwidth()}}},
-          {"profile_hash", node.hash},
-          {"quantities", quantities_table(cluster)},
-          {"sources", sources(node.sources)}};
+  Sheet out{{"name", cluster.name},
+            {"aliases", node.aliases},
+            {"description", node.description},
+            {"nodes", cluster.nodes},
+            {"devices_per_node", node.devices_per_node},
+            {"devices", cluster.devices()},
+            {"network", network_sheet(cluster)},
+            {"device", device_sheet(node.device)},
+            {"host", Sheet{{"memory_bytes", node.host.memory},
+                           {"reserve_bytes", node.host.reserve},
+                           {"memory_bytes_per_s", node.host.memory_bandwidth},
+                           {"cpu_cores", node.host.cpu_cores}}},
+            {"nvme", Sheet{{"drives", node.nvme.drives},
+                           {"capacity_bytes", node.nvme.capacity},
+                           {"read_bytes_per_s", node.nvme.read_bandwidth()},
+                           {"write_bytes_per_s", node.nvme.write_bandwidth()}}},
+            {"profile_hash", node.hash},
+            {"quantities", quantities_table(cluster)},
+            {"sources", sources(node.sources)}};
+  if (!cluster.groups.empty())
+    out.fact("groups", each(cluster.groups, [](const NodeGroup& group) {
+               return Sheet{{"node", group.node},
+                            {"nodes", group.nodes},
+                            {"devices_per_node", group.devices_per_node}};
+             }));
+  return out;
 }
 
 // Of each node a cluster of one, and the clusters that have names.
@@ -116,8 +132,9 @@ Sheet detail_sheet(const Cluster& cluster) {
 }  // namespace
 
 ExitCode execute(const ClustersCommand& command) {
-  write_answer(command.name.empty() ? clusters_sheet() : detail_sheet(load_cluster(command.name)),
-               command.json);
+  write_answer(
+      command.name.empty() ? clusters_sheet() : detail_sheet(load_any_cluster(command.name)),
+      command.json);
   return ExitCode::kOk;
 }
 

@@ -37,7 +37,7 @@ Words models() {
 Words clusters() {
   Words words;
   for (const HwProfile& node : node_catalogue()) add(words, node.name, node.aliases);
-  for (const Cluster& cluster : cluster_catalogue()) words.push_back(cluster.name);
+  for (const std::string& name : cluster_names()) words.push_back(name);
   return words;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "hwprofiles/quantities.h"
 #include "planner/cli/frame/departures.h"
@@ -166,6 +168,17 @@ std::string network_words(const Cluster& cluster) {
                          count_of(network.nodes_per_leaf, "node"), network.oversubscription,
                          network.scattered ? ", nodes scattered over them" : "");
   }
+  if (network.rules) {
+    std::vector<std::string> sets;
+    for (const SwitchSet& set : network.rules->switches) {
+      const auto count =
+          std::accumulate(set.shape.begin(), set.shape.end(), std::int64_t{1}, std::multiplies<>());
+      sets.push_back(fmt::format("{} {}", count, set.name));
+    }
+    words += fmt::format(", switches: {}", joined(sets, ", "));
+    if (!network.rules->weak.empty())
+      words += ", " + count_of(static_cast<std::int64_t>(network.rules->weak.size()), "weak link");
+  }
   if (cluster.fast_link_domain > 0)
     words += fmt::format(", fast links among {}", cluster.fast_link_domain);
   return words;
@@ -314,6 +327,13 @@ std::string changes_words(const Cluster& cluster) {
 std::string cluster_words(const Cluster& cluster) {
   const HwProfile& node = cluster.node;
   const bool is_cpu = node.device.kernel_set.starts_with("cpu.");
+  if (!cluster.groups.empty()) {
+    std::vector<std::string> kinds;
+    for (const NodeGroup& group : cluster.groups)
+      kinds.push_back(fmt::format("{} of {}", count_of(group.nodes, "node"), group.node));
+    return fmt::format("{}, {} GPUs in all{}", joined(kinds, ", "), grouped(cluster.devices()),
+                       network_words(cluster));
+  }
   return fmt::format(
       "{} of {} {}, {}{}{}", count_of(cluster.nodes, "node"), node.devices_per_node,
       node.device.name,

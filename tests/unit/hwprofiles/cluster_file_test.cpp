@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -142,7 +143,10 @@ TEST(ClusterFile, ANodeMayBeAFileBesideIt) {
 }
 
 TEST(ClusterCatalogue, IsFoundByName) {
+  const std::vector<std::string> names = cluster_names();
+  EXPECT_EQ(cluster_catalogue().size(), names.size());
   for (const Cluster& cluster : cluster_catalogue()) {
+    EXPECT_TRUE(std::binary_search(names.begin(), names.end(), cluster.name));
     EXPECT_EQ(load_cluster(cluster.name).devices(), cluster.devices());
     EXPECT_FALSE(cluster.sources.empty());
   }

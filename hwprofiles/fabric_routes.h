@@ -1,0 +1,44 @@
+// Which links of a network a flow takes, and with how much of it.
+//
+// A flow takes all shortest ways, by the number of links: at each switch its parts go over the
+// links that come nearer, in proportion to their weights. A switch with one neighbour, and then one
+// whose other neighbours all have no other, has only one way on: there, as everywhere in a folded
+// tree of switches, no way has to be looked for.
+// Left out: ways that are longer than the shortest, as adaptive routing may take in a dragonfly;
+// flows that meet on one of several ways because they are few.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "hwprofiles/fabric.h"
+
+namespace zplan {
+
+class FabricRoutes {
+ public:
+  // `fabric` must outlive it.
+  explicit FabricRoutes(const Fabric& fabric);
+
+  // Adds the bytes to the loads of the links, by number. Several threads may ask at a time.
+  void add(VertexId from, VertexId to, double bytes, std::vector<double>& loads) const;
+
+ private:
+  struct OnlyWay {
+    LinkId out{}, in{};  // to the neighbour, and back; none: there are several
+    int depth = 0;       // links until there are
+  };
+
+  const OnlyWay& way(VertexId at) const { return ways_[static_cast<std::size_t>(at.index)]; }
+  void find_only_ways();
+  const std::vector<int>& hops_to(VertexId to) const;
+  void add_spread(VertexId from, VertexId to, double bytes, std::vector<double>& loads) const;
+
+  const Fabric& fabric_;
+  std::vector<OnlyWay> ways_;  // by switch
+  mutable std::mutex mutex_;
+  mutable std::map<VertexId, std::vector<int>> hops_;
+};
+
+}  // namespace zplan

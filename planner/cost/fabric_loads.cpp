@@ -1,0 +1,137 @@
+#include "planner/cost/fabric_loads.h"
+
+#include <algorithm>
+#include <set>
+
+namespace zplan {
+namespace {
+
+constexpr double kRounding = 1e-9;  // of sums of equal parts
+
+std::size_t index_of(LinkId id) { return static_cast<std::size_t>(id.index); }
+
+}  // namespace
+
+FabricLoads::FabricLoads(const NodeWires& wires, const Seating& seating)
+    : wires_(wires), network_(wires.network()), seating_(seating) {
+  if (network_ != nullptr) loads_.assign(network_->fabric.graph().links().size(), 0.0);
+}
+
+// Those of several ranks over one port together.
+std::vector<FabricLoads::Part> FabricLoads::parts(std::span<const int> ranks) const {
+  std::vector<Part> parts;
+  for (const int rank : ranks) {
+    const std::span<const VertexId> nics = wires_.topology().nics_of(seating_.device_of(rank));
+    for (const VertexId nic : nics) {
+      const int port = wires_.topology().vertex(nic).ordinal;
+      const int node = seating_.node_of(rank);
+      const VertexId at = network_->fabric.switch_of(node, port);
+      const double share = 1.0 / static_cast<double>(ranks.size() * nics.size());
+      const auto known = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
+        return part.at == at && part.port == port;
+      });
+      if (known == parts.end()) {
+        parts.push_back({at, node, port, share});
+      } else {
+        known->share += share;
+      }
+    }
+  }
+  return parts;
+}
+
+// What parts that meet send each other, and is not left of them.
+void FabricLoads::match(std::vector<Part>& from, std::vector<Part>& to, double bytes,
+                        bool (*meet)(const Part&, const Part&)) {
+  for (Part& out : from)
+    for (Part& in : to) {
+      if (!meet(out, in)) continue;
+      const double both = std::min(out.share, in.share);
+      if (both <= kRounding) continue;
+      out.share -= both;
+      in.share -= both;
+      add(out, in, both * bytes);
+    }
+}
+
+void FabricLoads::add(const Part& from, const Part& to, double bytes) {
+  const Fabric& fabric = network_->fabric;
+  const VertexId at = fabric.meet(from.at, to.at) ? from.at : fabric.switch_of(from.node, to.port);
+  if (at != to.at) flows_[{at, to.at}] += bytes;
+}
+
+void FabricLoads::cross(std::span<const int> from, std::span<const int> to, double bytes) {
+  if (network_ == nullptr) return;
+  std::vector<Part> out = parts(from), in = parts(to);
+  match(out, in, bytes, [](const Part& a, const Part& b) { return a.at == b.at; });
+  match(out, in, bytes, [](const Part& a, const Part& b) { return a.port == b.port; });
+  double left = 0;
+  for (const Part& part : in) left += part.share;
+  for (const Part& a : out)
+    for (const Part& b : in)
+      if (a.share > kRounding && b.share > kRounding) add(a, b, a.share * b.share / left * bytes);
+}
+
+void FabricLoads::ring(const GroupSeats& group) {
+  if (network_ == nullptr || group.islands() == 1 || ring_of_own_links(group)) return;
+  for (std::size_t i = 0; i < group.islands(); ++i)
+    cross(group.island(i), group.island((i + 1) % group.islands()));
+}
+
+bool FabricLoads::ring_of_own_links(const GroupSeats& group) {
+  const Fabric& fabric = network_->fabric;
+  if (!fabric.is_direct()) return false;
+  std::vector<VertexId> members;
+  for (std::size_t i = 0; i < group.islands(); ++i)
+    members.push_back(fabric.switch_of(seating_.node_of(group.island(i).front()), 0));
+  const std::set<VertexId> all(members.begin(), members.end());
+  if (all.size() != members.size()) return false;
+  std::vector<LinkId> links;
+  std::set<VertexId> reached{members.front()};
+  std::vector<VertexId> open{members.front()};
+  double least = 0;
+  while (!open.empty()) {
+    const VertexId at = open.back();
+    open.pop_back();
+    double weight = 0;
+    for (const LinkId id : fabric.graph().links_of(at)) {
+      const VertexId to = fabric.graph().link(id).to;
+      if (!all.contains(to)) continue;
+      links.push_back(id);
+      weight += fabric.weight(id);
+      if (reached.insert(to).second) open.push_back(to);
+    }
+    if (least == 0 || weight < least) least = weight;
+  }
+  if (reached.size() != members.size()) return false;
+  for (const LinkId id : links) loads_[index_of(id)] += fabric.weight(id) / least;
+  return true;
+}
+
+std::vector<double> FabricLoads::all_loads() const {
+  std::vector<double> loads = loads_;
+  for (const auto& [ends, bytes] : flows_)
+    network_->routes.add(ends.first, ends.second, bytes, loads);
+  return loads;
+}
+
+std::vector<FabricLoads::Load> FabricLoads::busiest() const {
+  if (network_ == nullptr) return {};
+  const Fabric& fabric = network_->fabric;
+  const std::vector<double> loads = all_loads();
+  const auto slowness = [&](LinkId id) {
+    return loads[index_of(id)] / fabric.graph().link(id).capacity.value;
+  };
+  std::map<std::size_t, LinkId> most;  // by kind
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    if (loads[i] <= 0) continue;
+    const LinkId id{static_cast<std::int32_t>(i)};
+    const auto [at, added] = most.try_emplace(fabric.kind_number(id), id);
+    if (!added && slowness(id) > slowness(at->second) * (1 + kRounding)) at->second = id;
+  }
+  std::vector<Load> busiest;
+  for (const auto& [kind, id] : most) busiest.push_back({id, loads[index_of(id)]});
+  return busiest;
+}
+
+}  // namespace zplan

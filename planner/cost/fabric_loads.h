@@ -1,0 +1,70 @@
+// What the traffic of a class puts on the links of the network (fabric.h), in bytes per byte of its
+// representative.
+//
+//   flows      the members of a group in one island send together to another island, of a ring 1 to
+//              the next, each an equal part, and those there take in equal parts, spread evenly
+//              over the ports of each. What comes to a switch that it left from stays below it. Of
+//              the rest what leaves by a port arrives by the same port of the other node as far as
+//              that takes in as much: rings pass so where they can [NCCL]. What then is left
+//              spreads over all that still take in [derived]
+//   apart      where two ports cannot reach each other, as on rails of their own, what is between
+//              them goes over peer links to the port of the own node that can, and leaves there
+//   ways       the shortest (fabric_routes.h)
+//   own links  where nodes are wired to each other and the members hang together over links of
+//              their own, a ring is as many rings as these allow: of its bytes each link carries
+//                cables / least over the members of (cables to other members)
+//              as among GPUs that are wired so (peer_shape.h)
+// Of each kind of link only the one that is slowest for its load counts, the first of equals.
+#pragma once
+
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "hwprofiles/seating.h"
+#include "planner/cost/node_wires.h"
+#include "planner/cost/seats.h"
+
+namespace zplan {
+
+class FabricLoads {
+ public:
+  struct Load {
+    LinkId link{};
+    double weight = 0;
+  };
+
+  FabricLoads(const NodeWires& wires, const Seating& seating);
+
+  // Nothing of these where the network is ideal.
+  // `bytes` from these ranks to those.
+  void cross(std::span<const int> from, std::span<const int> to, double bytes = 1);
+  // From each island of the group to the next.
+  void ring(const GroupSeats& group);
+
+  std::vector<Load> busiest() const;
+
+ private:
+  // What goes over one port of a node.
+  struct Part {
+    VertexId at{};
+    int node = 0, port = 0;
+    double share = 0;
+  };
+
+  std::vector<Part> parts(std::span<const int> ranks) const;
+  void match(std::vector<Part>& from, std::vector<Part>& to, double bytes,
+             bool (*meet)(const Part&, const Part&));
+  void add(const Part& from, const Part& to, double bytes);
+  bool ring_of_own_links(const GroupSeats& group);
+  std::vector<double> all_loads() const;
+
+  const NodeWires& wires_;
+  const NetworkWires* network_;
+  const Seating& seating_;
+  std::map<std::pair<VertexId, VertexId>, double> flows_;  // from switch to switch
+  std::vector<double> loads_;                              // by link, of rings of own links
+};
+
+}  // namespace zplan

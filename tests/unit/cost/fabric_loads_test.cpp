@@ -1,0 +1,157 @@
+// What collectives put on networks: rank by rank over all links, against what is priced, of one
+// class and with equal switches as one.
+#include "planner/cost/fabric_loads.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "planner/cost/mesh_wires.h"
+#include "tests/support/meshes.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::groups::kData;
+using Slowest = std::map<std::string, double>;  // by kind of link: seconds per byte of a rank
+
+Slowest slowest(const Fabric& fabric, const std::vector<double>& loads) {
+  Slowest most;
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    const LinkId id{static_cast<std::int32_t>(i)};
+    const double time = loads[i] / fabric.graph().link(id).capacity.value;
+    if (time <= 0) continue;
+    double& known = most[std::string(fabric.kind(id))];
+    known = std::max(known, time);
+  }
+  return most;
+}
+
+// Every flow from rank to rank over every link of the network; nothing is folded.
+class Expanded {
+ public:
+  Expanded(const Mesh& mesh, const Cluster& cluster)
+      : seats_(mesh, cluster),
+        topology_(cluster.node.topology),
+        fabric_(cluster),
+        routes_(fabric_),
+        loads_(fabric_.graph().links().size()) {}
+
+  // As many rings as an island has members; each leaves and enters by one member.
+  Slowest rings() {
+    for (const GroupSeats& group : seats_.groups(kData, 0))
+      for (std::size_t i = 0; i < group.islands(); ++i) {
+        const auto from = group.island(i), to = group.island((i + 1) % group.islands());
+        for (std::size_t member = 0; member < from.size(); ++member)
+          send(from[member], to[member], 1.0 / static_cast<double>(from.size()));
+      }
+    return slowest(fabric_, loads_);
+  }
+
+  Slowest pairs() {
+    for (const GroupSeats& group : seats_.groups(kData, 0))
+      for (const int from : group.ranks)
+        for (const int to : group.ranks)
+          if (seats_.seating().node_of(from) != seats_.seating().node_of(to))
+            send(from, to, 1.0 / static_cast<double>(group.ranks.size() - 1));
+    return slowest(fabric_, loads_);
+  }
+
+ private:
+  // Over each port of the one to the same of the other.
+  void send(int from, int to, double bytes) {
+    const Seating& seating = seats_.seating();
+    const auto out = topology_.nics_of(seating.device_of(from));
+    const auto in = topology_.nics_of(seating.device_of(to));
+    for (std::size_t i = 0; i < out.size(); ++i)
+      routes_.add(switch_of(from, out[i]), switch_of(to, in[i]),
+                  bytes / static_cast<double>(out.size()), loads_);
+  }
+  VertexId switch_of(int rank, VertexId nic) const {
+    return fabric_.switch_of(seats_.seating().node_of(rank), topology_.vertex(nic).ordinal);
+  }
+
+  Seats seats_;
+  Topology topology_;
+  Fabric fabric_;
+  FabricRoutes routes_;
+  std::vector<double> loads_;
+};
+
+Slowest priced(const Mesh& mesh, const Cluster& cluster, PatternKind kind) {
+  const auto node = std::make_shared<NodeWires>(cluster);
+  MeshWires wires(mesh, cluster, node);
+  Slowest most;
+  for (const WireShare& share : wires.shares({kind, 0, 0, 0, kData})) {
+    if (share.at.node != kNetwork) continue;
+    const Fabric& fabric = node->network()->fabric;
+    const LinkId id{static_cast<std::int32_t>(share.at.wire)};
+    most[std::string(fabric.kind(id))] = share.weight / fabric.graph().link(id).capacity.value;
+  }
+  return most;
+}
+
+void expect_same(const Slowest& expanded, const Slowest& folded, const std::string& what) {
+  EXPECT_EQ(expanded.size(), folded.size()) << what;
+  for (const auto& [kind, time] : expanded) {
+    ASSERT_TRUE(folded.contains(kind)) << what << ' ' << kind;
+    EXPECT_NEAR(folded.at(kind), time, 1e-9 * time) << what << ' ' << kind;
+  }
+}
+
+std::vector<Cluster> networks() {
+  std::vector<Cluster> all;
+  for (const char* name : {"dgx-h100x64-dragonfly", "dgx-h100x64-weak", "aws-p5x16", "dgx-h100x16"})
+    all.push_back(load_cluster(name));
+  for (Cluster& cluster : all)
+    if (cluster.network.is_ideal()) {
+      cluster.network.nodes_per_leaf = 4;
+      cluster.network.oversubscription = 2;
+      cluster.network.rails = cluster.node.name == "aws-p5";
+    }
+  all.push_back(all.back());
+  all.back().network.rails = all.back().network.scattered = true;
+  all.push_back(load_cluster("meta-h100-24k"));
+  all.back().nodes = 768;  // two pods of it
+  return all;
+}
+
+// Groups of all ranks, of every eighth, and of two of every eight.
+TEST(FabricLoads, RingsAreThoseOfAllRanksOneByOne) {
+  for (const Cluster& cluster : networks())
+    for (const int tp : {1, 8}) {
+      const Mesh mesh = testing_support::mesh_of({.dp = cluster.devices() / tp, .tp = tp});
+      expect_same(Expanded(mesh, cluster).rings(), priced(mesh, cluster, PatternKind::kRing),
+                  cluster.name + " tp " + std::to_string(tp));
+    }
+}
+
+TEST(FabricLoads, ExchangesAreThoseOfAllPairs) {
+  for (const Cluster& cluster : networks()) {
+    if (cluster.devices() > 600) continue;
+    const Mesh mesh = testing_support::mesh_of({.dp = cluster.devices() / 8, .tp = 8});
+    expect_same(Expanded(mesh, cluster).pairs(), priced(mesh, cluster, PatternKind::kPairs),
+                cluster.name);
+  }
+}
+
+// 4 x 4 x 4 nodes of six links: of a ring over all of them each carries a sixth, of one over a row
+// half; eight such rings, one for each device, lie side by side.
+TEST(FabricLoads, ARingOverATorusUsesTheLinksBetweenItsMembers) {
+  const Cluster cluster = load_cluster("dgx-h100x64-torus");
+  const double link = 50e9;
+  const Mesh all = testing_support::mesh_of({.dp = 512});
+  EXPECT_NEAR(priced(all, cluster, PatternKind::kRing).at("router to router"), 1.0 / 6 / link,
+              1e-6 / link);
+  const Mesh rows = testing_support::mesh_of({.dp = 64, .tp = 8, .shards = 4});
+  const auto node = std::make_shared<NodeWires>(cluster);
+  MeshWires wires(rows, cluster, node);
+  double most = 0;
+  for (const WireShare& share :
+       wires.shares({PatternKind::kRing, 0, 0, 0, testing_support::groups::kShard}))
+    if (share.at.node == kNetwork) most = std::max(most, share.weight);
+  EXPECT_NEAR(most, 8 * 0.5, 1e-9);
+}
+
+}  // namespace
+}  // namespace zplan
