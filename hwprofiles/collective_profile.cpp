@@ -77,26 +77,12 @@ bool same_kind(std::string_view measured, const CollectiveLinks& links) {
   return is_pcie(measured) == (links.peer.value <= 0);
 }
 
-CollectiveConstants nearest_family(std::string_view tables, const CollectiveLinks& links) {
-  const std::vector<CollectiveConstants> all = collective_families();
-  const bool has_peer = links.peer.value > 0;
-  const BytesPerSecond link = has_peer ? links.peer : links.pcie;
-  const CollectiveConstants* best = nullptr;
-  for (const CollectiveConstants& one : all) {
-    const bool own = one.family == tables;
-    if (!same_kind(one.family, links) || (!has_peer && !own && one.family != kUsualPcieFamily))
-      continue;
-    if (!best || own ||
-        (best->family != tables && distance(one.link, link) < distance(best->link, link)))
-      best = &one;
-  }
-  ZPLAN_ASSERT(best != nullptr);
-  CollectiveConstants found = *best;
-  if (found.family == tables && is_measured_link(found, link)) return found;
-  const double scale = link.value / found.link.value;
-  for (BytesPerSecond& rate : found.rates) rate = rate * scale;
-  found.nvls = found.nvls * scale;
-  return found;
+// Returns whether one family is nearer to the link than another. Of those of PCIe the usual one is.
+bool is_nearer(const CollectiveConstants& one, const CollectiveConstants& than,
+               BytesPerSecond link) {
+  if (than.family == kUsualPcieFamily || one.family == kUsualPcieFamily)
+    return one.family == kUsualPcieFamily;
+  return distance(one.link, link) < distance(than.link, link);
 }
 
 // [derived] What is sent is written and read: two transfers for one, each with its start. Of eight
@@ -107,6 +93,7 @@ void stage_through_host(CollectiveConstants& constants) {
   constants.low_hop = constants.low_hop * kTransfers;
   constants.hop = constants.hop * kTransfers;
   for (BytesPerSecond& rate : constants.rates) rate = rate / kTransfers;
+  for (BytesPerSecond& rate : constants.pair_rates) rate = rate / kTransfers;
 }
 
 }  // namespace
@@ -164,19 +151,47 @@ std::vector<CollectiveConstants> collective_families() {
                    .own_all_reduce = number("own_all_reduce"),
                    .root = number("root"),
                    .nvls_base = time("nvls_base_us"),
-                   .nvls = rate("nvls_gb_s")});
+                   .nvls = rate("nvls_gb_s"),
+                   .nvls_root = number("nvls_root"),
+                   .pair_low_base = time("pair_low_base_us"),
+                   .pair_base = time("pair_base_us"),
+                   .pair_low_share = number("pair_low_share"),
+                   .pair_own = number("pair_own"),
+                   .pair_root = number("pair_root"),
+                   .pair_rates = {rate("pair_rate_2_gb_s"), rate("pair_rate_4_gb_s"),
+                                  rate("pair_rate_8_gb_s")}});
   }
   return all;
+}
+
+CollectiveConstants nearest_constants(const std::vector<CollectiveConstants>& families,
+                                      std::string_view own, const CollectiveLinks& links) {
+  const BytesPerSecond link = links.peer.value > 0 ? links.peer : links.pcie;
+  const CollectiveConstants* best = nullptr;
+  for (const CollectiveConstants& one : families) {
+    if (!same_kind(one.family, links)) continue;
+    if (!best || one.family == own || (best->family != own && is_nearer(one, *best, link)))
+      best = &one;
+  }
+  ZPLAN_ASSERT(best != nullptr);
+  CollectiveConstants found = *best;
+  if (found.family == own && is_measured_link(found, link)) return found;
+  const double scale = link.value / found.link.value;
+  for (BytesPerSecond& rate : found.rates) rate = rate * scale;
+  for (BytesPerSecond& rate : found.pair_rates) rate = rate * scale;
+  found.nvls = found.nvls * scale;
+  return found;
 }
 
 std::shared_ptr<const CollectiveProfile> collective_profile(std::string_view tables,
                                                             const CollectiveLinks& links) {
   auto profile = std::make_shared<CollectiveProfile>();
-  profile->constants = nearest_family(tables, links);
+  profile->constants = nearest_constants(collective_families(), tables, links);
   const bool has_peer = links.peer.value > 0;
   const BytesPerSecond link = has_peer ? links.peer : links.pcie;
   profile->own_constants = has_peer || profile->constants.family == tables;
   if (links.staged) stage_through_host(profile->constants);
+  if (!links.sums) profile->constants.nvls = {};
   const bool measured = !tables.empty() && same_kind(tables, links) &&
                         is_measured_link(profile->constants, link) && !links.staged;
   if (!measured) return profile;

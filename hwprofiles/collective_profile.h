@@ -40,6 +40,11 @@ struct CollectiveConstants {
   double root = 0;  // cutting into pieces: this x sqrt(us of moving), in us
   Seconds nvls_base{};
   BytesPerSecond nvls{};  // 0: the switches do not add up
+  double nvls_root = 0;   // cutting into pieces: this x sqrt(GPUs x us of moving), in us
+  // All-to-alls have constants of their own, in the units of those of rings.
+  Seconds pair_low_base{}, pair_base{};
+  double pair_low_share = 1, pair_own = 0, pair_root = 0;
+  std::array<BytesPerSecond, 3> pair_rates{};
 };
 
 enum class MeasuredCollective : std::uint8_t {
@@ -78,7 +83,7 @@ struct CollectiveProfile {
   bool reaches_over_nodes() const;
 };
 
-// The constants of a family as fitted; nothing where there is none.
+// Returns the constants of each family as fitted.
 std::vector<CollectiveConstants> collective_families();
 
 // Where devices meet.
@@ -88,12 +93,17 @@ struct CollectiveLinks {
   // No device reads or writes another one's memory: what it sends is written to the host's memory
   // and read from there.
   bool staged = false;
+  bool sums = true;  // switches of these links may add up (NVLS)
 };
+
+// Returns the constants of the family `own` where it is among these, else of the one whose link is
+// nearest in rate, the rates in proportion to the link.
+CollectiveConstants nearest_constants(const std::vector<CollectiveConstants>& families,
+                                      std::string_view own, const CollectiveLinks& links);
 
 // `tables`: the end of the names of the chip's measured files, empty where it has none. They count
 // where the chip's links are those that were measured: a chip of PCIe cards and of boards with peer
-// links has one name. A device without a family of its own takes the constants of the one whose
-// link is nearest in rate, the rates in proportion to the link.
+// links has one name. The constants are the nearest ones of all families.
 std::shared_ptr<const CollectiveProfile> collective_profile(std::string_view tables,
                                                             const CollectiveLinks& links);
 

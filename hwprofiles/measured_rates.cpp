@@ -42,11 +42,13 @@ void scale_collectives(DeviceProfile& device, const CollectiveChange& change) {
   if (!device.collectives) return;
   auto profile = std::make_shared<CollectiveProfile>(*device.collectives);
   CollectiveConstants& constants = profile->constants;
-  for (BytesPerSecond* const rate : {&constants.link, &constants.nvls, &constants.rates[0],
-                                     &constants.rates[1], &constants.rates[2]})
+  for (BytesPerSecond* const rate : {&constants.link, &constants.nvls})
     *rate = *rate * change.moving;
-  for (Seconds* const start : {&constants.low_base, &constants.low_hop, &constants.base,
-                               &constants.hop, &constants.nvls_base})
+  for (BytesPerSecond& rate : constants.rates) rate = rate * change.moving;
+  for (BytesPerSecond& rate : constants.pair_rates) rate = rate * change.moving;
+  for (Seconds* const start :
+       {&constants.low_base, &constants.low_hop, &constants.base, &constants.hop,
+        &constants.nvls_base, &constants.pair_low_base, &constants.pair_base})
     *start = *start * change.start;
   for (auto& [group, curve] : profile->curves)
     if (group.nodes == 1) curve = changed_curve(curve, change);

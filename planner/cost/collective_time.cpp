@@ -1,6 +1,7 @@
 #include "planner/cost/collective_time.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -76,7 +77,8 @@ class Choice {
     const double sent = shape_.rooted ? 1.0 : steps / shape_.n;
     const double parts = shape_.rooted ? 0 : steps;  // in pieces, of which many are under way
     offer(protocol, start, {local(moved), in_slots(protocol, border(sent), parts)}, {sent, sent},
-          {"ring LL128", "ring Simple", "ring LL128 over nodes", "ring Simple over nodes"});
+          {"ring LL128", "ring Simple", "ring LL128 over nodes", "ring Simple over nodes"},
+          of_rings());
   }
 
   void tree(Protocol protocol) {
@@ -85,19 +87,23 @@ class Choice {
                             ? shape_.passes
                             : static_cast<double>(shape_.n - 1) / shape_.n;
     const double moved = shape_.rooted ? 1.0 : sent + own / shape_.n;
+    // [NCCL] A channel of a tree has at most half of its links where switches add up.
+    const double out = shape_.reduces_all && c_.nvls.value == 0 ? sent * of_two_trees() : sent;
     const Seconds start = start_of(protocol, shape_.passes * (shape_.k - 1)) + tree_start();
-    offer(protocol, start, {local(moved / kTreeShare), border(sent / kTreeShare)}, {sent, sent},
-          {"", "", "tree LL128 over nodes", "tree Simple over nodes"});
+    offer(protocol, start, {local(moved / kTreeShare), border(out / kTreeShare)}, {sent, out},
+          {"", "", "tree LL128 over nodes", "tree Simple over nodes"}, of_rings());
   }
 
   void pairs(Protocol protocol) {
     const double near = static_cast<double>(shape_.k - 1) / shape_.n;
     const double out = static_cast<double>(shape_.n - shape_.k) / shape_.n * shape_.k;
-    Seconds start = start_of(protocol, 1);
+    Seconds start = protocol == Protocol::kLow ? c_.pair_low_base : c_.pair_base;
     if (shape_.nodes > 1)
       start += latency_.collective_inter + latency_.transport + latency_.per_node * others();
-    offer(protocol, start, {local(near + c_.own / shape_.n), border(out)}, {near, out},
-          {"pairs LL128", "pairs Simple", "pairs LL128 over nodes", "pairs Simple over nodes"});
+    const Seconds in_node = at_rate(near + c_.pair_own / shape_.n, c_.pair_rates);
+    offer(protocol, start, {in_node, border(out)}, {near, out},
+          {"pairs LL128", "pairs Simple", "pairs LL128 over nodes", "pairs Simple over nodes"},
+          {c_.pair_low_share, shape_.nodes > 1 ? c_.root : c_.pair_root});  // [assumed] as rings
   }
 
   // To the next member, over the border or not.
@@ -107,18 +113,21 @@ class Choice {
     if (far) start += latency_.collective_inter + latency_.transport;
     const double near = shape_.k > 1 ? 1 : 0;
     offer(protocol, start, {local(near), border(1)}, {near, far ? 1.0 : 0.0},
-          {"shift LL128", "shift Simple", "shift LL128 over nodes", "shift Simple over nodes"});
+          {"shift LL128", "shift Simple", "shift LL128 over nodes", "shift Simple over nodes"},
+          of_rings());
   }
 
   void nvls() {
     const double sent = 1 + 1.0 / shape_.k;
-    const Seconds moving{sent * shape_.bytes / c_.nvls.value};
+    const Seconds moving{shape_.bytes / c_.nvls.value};
+    const Seconds pieces = in_pieces(c_.nvls_root, moving * shape_.k);
     if (shape_.nodes == 1) {
-      keep(c_.nvls_base, moving, {sent, sent}, "NVLS");
+      keep(c_.nvls_base, moving + pieces, {sent, sent}, "NVLS");
       return;
     }
-    keep(c_.nvls_base + tree_start(), std::max(moving, border(shape_.passes / kTreeShare)),
-         {sent, shape_.passes}, "NVLS tree over nodes");
+    const double out = shape_.passes * of_two_trees();
+    keep(c_.nvls_base + tree_start(), std::max(moving / kTreeShare, border(out)) + pieces,
+         {sent, out}, "NVLS tree over nodes");
   }
 
   Seconds start_of(Protocol protocol, double hops) const {
@@ -139,17 +148,21 @@ class Choice {
     return std::max(moving, (moving + message * parts) / (low ? kLowParts : kSimpleParts));
   }
   double others() const { return shape_.nodes - 1; }
-  // Between the measured groups straight over log2 of their size.
-  BytesPerSecond rate() const {
+  // Returns the part of a pass that leaves the busiest node. [derived] Each of two trees has a half
+  // of the buffer [NCCL]: of four nodes and more one is a leaf of the one and has a parent and two
+  // children in the other; of two each is the root of one tree and a leaf of the other.
+  double of_two_trees() const { return std::min(shape_.nodes, 4) / 4.0; }
+  // The time of `share` of the buffer at the rate of a group of so many: between the measured ones
+  // straight over log2 of their size.
+  Seconds at_rate(double share, const std::array<BytesPerSecond, 3>& rates) const {
+    if (shape_.k == 1) return {};
     const double x = std::clamp(std::log2(static_cast<double>(shape_.k)) - 1, 0.0, 2.0);
     const auto below = static_cast<std::size_t>(x >= 1);
     const double part = x - static_cast<double>(below);
-    return c_.rates[below] * (1 - part) + c_.rates[below + 1] * part;
+    const BytesPerSecond rate = rates[below] * (1 - part) + rates[below + 1] * part;
+    return {share * shape_.bytes / rate.value};
   }
-  // Of `share` of the buffer.
-  Seconds local(double share) const {
-    return {shape_.k == 1 ? 0.0 : share * shape_.bytes / rate().value};
-  }
+  Seconds local(double share) const { return at_rate(share, c_.rates); }
   Seconds border(double share) const {
     return {shape_.nodes == 1 ? 0.0 : share * shape_.bytes / call_.border.value};
   }
@@ -164,16 +177,24 @@ class Choice {
   struct Names {
     std::string_view low, simple, low_nodes, simple_nodes;
   };
-  void offer(Protocol protocol, Seconds start, Moving moving, Sent sent, const Names& names) {
+  struct Form {
+    double low_share, root;
+  };
+  Form of_rings() const { return {c_.low_share, c_.root}; }
+  static Seconds in_pieces(double root, Seconds moving) {
+    return {root * kMicro * std::sqrt(moving.value / kMicro)};
+  }
+  void offer(Protocol protocol, Seconds start, Moving moving, Sent sent, const Names& names,
+             Form form) {
     const bool low = protocol == Protocol::kLow, far = shape_.nodes > 1;
     if (low) {
-      const Seconds slower = std::max(moving.in_node / c_.low_share, moving.between / kLineShare);
+      const Seconds slower = std::max(moving.in_node / form.low_share, moving.between / kLineShare);
       keep(start, slower, sent, far ? names.low_nodes : names.low);
       return;
     }
     const Seconds slower = std::max(moving.in_node, moving.between);
-    const Seconds pieces{c_.root * kMicro * std::sqrt(slower.value / kMicro)};
-    keep(start, slower + pieces, sent, far ? names.simple_nodes : names.simple);
+    keep(start, slower + in_pieces(form.root, slower), sent,
+         far ? names.simple_nodes : names.simple);
   }
 
   void keep(Seconds latency, Seconds transfer, Sent sent, std::string_view method) {
@@ -196,7 +217,9 @@ class Choice {
 CollectiveTime ideal_ring(const CollectiveCall& call, const LatencyProfile& latency) {
   CollectiveConstants links;
   links.low_base = links.base = latency.collective_intra;
+  links.pair_low_base = links.pair_base = latency.collective_intra;
   links.rates.fill(call.local);
+  links.pair_rates.fill(call.local);
   CollectiveTime time = Choice(call, links, latency).best();
   const bool far = call.nodes > 1;
   if (exchanges(call.kind)) {
@@ -244,6 +267,7 @@ CollectiveTime collective_formula(const CollectiveCall& call, const CollectivePr
     return Choice(call, profile->constants, latency).best();
   CollectiveConstants limited = profile->constants;
   for (BytesPerSecond& rate : limited.rates) rate = std::min(rate, call.local);
+  for (BytesPerSecond& rate : limited.pair_rates) rate = std::min(rate, call.local);
   if (!call.whole_links) limited.nvls = {};
   return Choice(call, limited, latency).best();
 }

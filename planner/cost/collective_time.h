@@ -11,16 +11,20 @@
 //             at least (moving + steps x message) / parts under way [derived]
 //   tree      over nodes, a chain in each: base + hop x p (k - 1) + inter
 //             + per_log2 x p log2(nodes). Moves 2 S in a node and at 0.92 of a ring's rate [NCCL].
+//             Two trees have a half each, so that of two nodes S leaves each, of three 1.5 S, of
+//             more 2 S [derived]; that of two is reached where trees have all of their links.
 //             The same without a second pass stands for NCCL's PAT of all-gather and
 //             reduce-scatter, which it has for one GPU in each node, and for the pieces of a
 //             broadcast. All-gathers and reduce-scatters of several GPUs in each node are rings
 //             alone [NCCL]: their starts grow with the ranks
-//   NVLS      all-reduce of over 4 GPUs in each node whose switches add up: nvls_base, then
-//             S (1 + 1/k) at the rate of NVLS: what goes up, and the sum of a part for the others
-//             [derived]; over nodes with a tree
-//   pairs     all-to-all: each part goes straight to its member, all at once. start: base + hop
-//             + inter + per_node x (nodes - 1) [assumed]; moves S (k - 1 + own) / n at the rate of
-//             the family, and the k members of a node send S k (n - k) / n out of it [derived]
+//   NVLS      all-reduce of over 4 GPUs in each node whose switches add up: nvls_base, then S at
+//             the rate of NVLS and nvls_root x sqrt(k x moving), since each of the k members has a
+//             part of its own that is cut into pieces [derived]; over nodes with two trees as
+//             above, at 0.92 of that rate in a node
+//   pairs     all-to-all: each part goes straight to its member, all at once, with constants of its
+//             own. start: pair base + inter + per_node x (nodes - 1) [assumed]; moves
+//             S (k - 1 + own) / n at the pair rate of the family, and the k members of a node send
+//             S k (n - k) / n out of it [derived]
 //   shift     every member sends S to the next: start: base + hop + inter; in a node at the rate of
 //             a ring's step, over the border at the rate of one member's way out [assumed]
 //   LL128     low base and hop, the rate times low_share in a node and 15/16 between nodes, eight

@@ -205,6 +205,10 @@ CollectiveProfile round_profile() {
   c.base = {10e-6};
   c.hop = {1e-6};
   c.rates.fill({100e9});
+  c.pair_low_base = {1.1e-6};
+  c.pair_low_share = 0.5;
+  c.pair_base = {11e-6};
+  c.pair_rates.fill({100e9});
   return profile;
 }
 
@@ -223,6 +227,7 @@ TEST(CollectiveTime, OfAllPartsTheOwnOneIsCopied) {
   EXPECT_NEAR(transfer(CollectiveKind::kAllGather), 7e-3, 1e-12);
   EXPECT_NEAR(transfer(CollectiveKind::kAllToAll), 7e-3, 1e-12);
   profile.constants.own = 0.5;
+  profile.constants.pair_own = 0.5;
   EXPECT_NEAR(transfer(CollectiveKind::kAllGather), 7.5e-3, 1e-12);
   EXPECT_NEAR(transfer(CollectiveKind::kReduceScatter), 7.5e-3, 1e-12);
   EXPECT_NEAR(transfer(CollectiveKind::kAllToAll), 7.5e-3, 1e-12);
@@ -324,9 +329,9 @@ TEST(CollectiveTime, OverTheBorderABroadcastSendsAllOfItsBuffer) {
   EXPECT_EQ(time.crossing, Bytes{1'000'000'000});
 }
 
-// What goes up, and the sum of a part for the others: 1 + 1/8 of 800 MB at 100 GB/s. Over nodes
-// beside a tree at 0.92 of 40 GB/s, which sends twice as many bytes.
-TEST(CollectiveTime, SwitchesThatAddUpTakeABufferAndTheSumOfAPart) {
+// 800 MB go up at 100 GB/s and come back as sums meanwhile. Each of two nodes sends them once at
+// 40 GB/s, half of them as the root of a tree; of four the busiest one sends them twice.
+TEST(CollectiveTime, SwitchesThatAddUpTakeABufferAndTwoTreesSendIt) {
   constexpr LatencyProfile kTree{
       .collective_inter = {20e-6}, .per_log2_nodes = {3e-6}, .per_node = {1}};
   CollectiveProfile profile = round_profile();
@@ -337,13 +342,49 @@ TEST(CollectiveTime, SwitchesThatAddUpTakeABufferAndTheSumOfAPart) {
   const CollectiveTime near = by_formula(call, profile, kTree);
   EXPECT_EQ(near.method, "NVLS");
   EXPECT_NEAR(near.latency.value, 5e-6, 1e-15);
-  EXPECT_NEAR(near.transfer.value, 9e-3, 1e-12);
+  EXPECT_NEAR(near.transfer.value, 8e-3, 1e-12);
+  EXPECT_EQ(near.moved, Bytes{900'000'000}) << "and the sum of a part for the others";
   call.nodes = 2;
   call.ranks = 16;
   const CollectiveTime far = by_formula(call, profile, kTree);
   EXPECT_EQ(far.method, "NVLS tree over nodes");
   EXPECT_NEAR(far.latency.value, 5e-6 + 20e-6 + 2 * 3e-6, 1e-12);
-  EXPECT_NEAR(far.transfer.value, 2 * 800e6 / 40e9 / 0.92, 1e-12);
+  EXPECT_NEAR(far.transfer.value, 800e6 / 40e9, 1e-12);
+  EXPECT_EQ(far.crossing, Bytes{800'000'000});
+  call.nodes = 4;
+  call.ranks = 32;
+  EXPECT_NEAR(by_formula(call, profile, kTree).transfer.value, 2 * 800e6 / 40e9, 1e-12);
+}
+
+// A part of each GPU is cut into pieces: what that takes grows with the root of their number.
+TEST(CollectiveTime, PiecesOfSwitchesThatAddUpGrowWithTheGpus) {
+  CollectiveProfile profile = round_profile();
+  profile.constants.nvls = {100e9};
+  profile.constants.nvls_root = 2;
+  const auto transfer = [&](int ranks) {
+    return by_formula(
+               {.kind = CollectiveKind::kAllReduce, .bytes = {1'000'000'000}, .ranks = ranks},
+               profile)
+        .transfer.value;
+  };
+  EXPECT_NEAR(transfer(16), 10e-3 + 2e-6 * std::sqrt(16 * 10e3), 1e-12);
+  EXPECT_NEAR(transfer(64), 10e-3 + 2e-6 * std::sqrt(64 * 10e3), 1e-12);
+}
+
+// A tree has all of its links where switches do not add up.
+TEST(CollectiveTime, TwoTreesOverTwoNodesSendABufferOnce) {
+  constexpr LatencyProfile kTree{.collective_inter = {20e-6}, .per_node = {1}};
+  CollectiveProfile profile = round_profile();
+  CollectiveCall call{.kind = CollectiveKind::kAllReduce,
+                      .bytes = {800'000'000},
+                      .ranks = 16,
+                      .nodes = 2,
+                      .border = {4e9}};
+  const CollectiveTime plain = by_formula(call, profile, kTree);
+  EXPECT_EQ(plain.method, "tree Simple over nodes");
+  EXPECT_NEAR(plain.transfer.value, 800e6 / 4e9 / 0.92, 1e-12);
+  profile.constants.nvls = {1e9};  // slower than any tree
+  EXPECT_NEAR(by_formula(call, profile, kTree).transfer.value, 2 * 800e6 / 4e9 / 0.92, 1e-12);
 }
 
 TEST(CollectiveTime, SwitchesAddUpFromFiveGpusOnAndForWholeLinksOnly) {
