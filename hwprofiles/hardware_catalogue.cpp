@@ -23,6 +23,8 @@ DeviceFacts read_device(const JsonNode& node) {
   device.name = in.object().member("name").non_empty_string();
   device.relative = in.object().member("relative").non_empty_string();
   device.capability = static_cast<int>(in.object().member("capability").integer(1, kMaxCapability));
+  if (const auto set = in.object().optional_member("kernel_set"))
+    device.kernel_set = set->non_empty_string();
   if (const auto tables = in.object().optional_member("kernel_tables")) {
     device.kernel_tables = tables->non_empty_string();
     const auto settled = in.object().optional_member("settled_tables");
@@ -37,6 +39,7 @@ DeviceFacts read_device(const JsonNode& node) {
     device.peers =
         shape->one_of({"cube_mesh", "mesh"}) == "mesh" ? PeerKind::kMesh : PeerKind::kCubeMesh;
   if (in.has("peer_access")) device.peer_access = in.integer("peer_access", 0, 1) == 1;
+  if (in.has("peer_sums")) device.peer_sums = in.integer("peer_sums", 0, 1) == 1;
   device.host_link = in.bytes_per_second("host_link");
   if (in.has("gemm_efficiency")) device.gemm_efficiency = in.fraction("gemm_efficiency");
   if (in.has("sustained")) device.sustained = in.factor("sustained");
@@ -46,7 +49,8 @@ DeviceFacts read_device(const JsonNode& node) {
   device.collectives =
       collective_profile(device.kernel_tables, {.peer = device.peer_link.value_or(BytesPerSecond{}),
                                                 .pcie = device.host_link,
-                                                .staged = !device.peer_access});
+                                                .staged = !device.peer_access,
+                                                .sums = device.peer_sums});
   return device;
 }
 

@@ -22,12 +22,14 @@ struct DeviceFacts {
   std::string name;      // "A100-SXM4-80GB"
   std::string relative;  // node profile of the nearest device that has one: "dgx-a100"
   int capability = 0;    // 10 x major + minor, of the nearest kernel set where it is no CUDA device
-  Bytes memory{};        // usable
+  std::string kernel_set;  // of a device that is no CUDA device, else empty
+  Bytes memory{};          // usable
   std::map<std::string, FlopsPerSecond, std::less<>> peaks;
   BytesPerSecond memory_bandwidth{};
   std::optional<BytesPerSecond> peer_link;  // to the devices of its domain, per direction
   PeerKind peers = PeerKind::kSwitch;       // how the peer links of a whole node run
   bool peer_access = true;                  // devices reach each other's memory
+  bool peer_sums = true;                    // as in DeviceProfile
   BytesPerSecond host_link{};               // to its processor, per direction
   std::optional<double> gemm_efficiency;    // of the best matrix product measured
   std::optional<double> sustained;          // as in DeviceProfile

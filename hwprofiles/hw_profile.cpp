@@ -55,6 +55,8 @@ DeviceProfile read_device(SourcedObject in) {
   }
   if (in.object().optional_member("peer_access"))
     device.peer_access = in.integer("peer_access", 0, 1) == 1;
+  if (in.object().optional_member("peer_sums"))
+    device.peer_sums = in.integer("peer_sums", 0, 1) == 1;
   const JsonNode reserve_node = in.object().member("reserve");
   SourcedObject reserve(reserve_node, in.sources());
   device.reserve_context = reserve.bytes("context");
@@ -164,7 +166,8 @@ std::shared_ptr<const CollectiveProfile> read_collectives(const HwProfile& profi
   return collective_profile(tables ? tables->non_empty_string() : "",
                             {.peer = spec.gpu_peer ? spec.gpu_peer->capacity : BytesPerSecond{},
                              .pcie = spec.gpu_pcie.capacity,
-                             .staged = !profile.device.peer_access});
+                             .staged = !profile.device.peer_access,
+                             .sums = profile.device.peer_sums});
 }
 
 [[noreturn]] void fail_unknown(std::string_view text) {

@@ -52,6 +52,7 @@ struct DeviceProfile {
   int launch_queue_depth = 0;       // launches the host may run ahead
   Seconds copy_latency{};           // fixed time of one host <-> device copy
   bool peer_access = true;          // devices of a node reach each other's memory
+  bool peer_sums = true;            // switches between them may add up
   int sm_count = 0;                 // streaming multiprocessors; 0: products are not cut into tiles
   // Time of products at settled clocks over what the tables say: over that of short bursts where
   // there are no rows of training.

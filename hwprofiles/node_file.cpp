@@ -99,6 +99,7 @@ bool states_achieved_rate(const JsonNode& base, std::string_view link) {
 
 std::string kernel_set_of(const JsonNode& device) {
   constexpr int kFirstWithBf16 = 80;
+  if (const auto own = find(device, "kernel_set")) return own->non_empty_string();
   const int capability = static_cast<int>(find(device, "capability")->integer(1, 999));
   return fmt::format("cuda.sm{}.{}", capability, capability < kFirstWithBf16 ? "fp16" : "bf16");
 }
@@ -113,7 +114,8 @@ JsonNode with_data_sheet(const JsonNode& base, const JsonNode& device) {
     text += fmt::format(", \"{}\": {}", key, member_text(device, key));
   for (const std::string_view key : {"gemm_efficiency", "sustained"})
     if (find(device, key)) text += fmt::format(", \"{}\": {}", key, member_text(device, key));
-  text += fmt::format(R"(, "peer_access": {})", member_text(device, "peer_access"));
+  for (const std::string_view key : {"peer_access", "peer_sums"})
+    text += fmt::format(", \"{}\": {}", key, member_text(device, key));
   // Other shapes are of boards of one size, which the node may not have.
   const bool meshed = string_of(device, "peer_shape") == "mesh";
   text += fmt::format(R"(}}, "topology": {{"peer_shape": {}, "links": {{"gpu_peer": )",

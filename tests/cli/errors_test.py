@@ -96,7 +96,7 @@ class Names(CliTest):
         self.bad(BAD_INPUT, "models", "tinygpt", says='"tiny-gpt"')
 
     def test_unknown_cluster(self):
-        self.bad(BAD_INPUT, "--model", "1T", "--cluster", "dgx3x32", says='"dgx2x32"')
+        self.bad(BAD_INPUT, "--model", "1T", "--cluster", "dgx3x32", says='"dgx1x32"')
         self.bad(BAD_INPUT, "clusters", "workstatoin", says='"workstation"')
 
     def test_counts_of_nodes(self):

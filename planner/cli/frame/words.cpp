@@ -303,7 +303,10 @@ std::vector<std::string> plan_lines(const Plan& plan) {
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");
-  lines.push_back(fmt::format("{}: {}", plan.kernel_set, joined(extras, ", ")));
+  const bool runs = find_kernel_set(plan.kernel_set).runs_on != RunsOn::kNowhere;
+  lines.push_back(fmt::format("{}{}: {}", plan.kernel_set,
+                              runs ? "" : " (planned and simulated only, without kernels that run)",
+                              joined(extras, ", ")));
   if (const std::vector<std::string> others = departures(plan); !others.empty())
     lines.push_back(fmt::format("unlike plain training: {}", joined(others, "; ")));
   return lines;

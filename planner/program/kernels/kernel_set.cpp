@@ -64,7 +64,7 @@ class Table {
   Table() {
     add_cpu();
     for (const Generation& generation : generations()) add_cuda(generation);
-    add_rocm();
+    add_planned();
   }
   const std::vector<KernelSet>& sets() const { return sets_; }
 
@@ -75,7 +75,7 @@ class Table {
   }
   void add_cpu();
   void add_cuda(const Generation& generation);
-  void add_rocm();
+  void add_planned();
 
   std::deque<std::string> ids_;  // which stay where they are
   std::vector<KernelSet> sets_;
@@ -121,11 +121,14 @@ void Table::add_cuda(const Generation& generation) {
   for (const bool fused : {true, false}) add_set("fp8", DType::kBf16, fused, LayerProducts::kFp8);
 }
 
-// Of MI300X, to plan and simulate: what the fused kernels of NVIDIA's devices are [assumed].
-void Table::add_rocm() {
+// Adds the sets of MI250X, MI300X, MI355X, of TPUs and of Trainium2. They serve to plan and to
+// simulate, with what the fused kernels of NVIDIA's devices are [assumed].
+void Table::add_planned() {
   KernelSet set = basic_set(RunsOn::kNowhere, DType::kBf16, kCudaWorkspace);
   set.fused_attention = set.fused_neighbours = true;
-  add("rocm.gfx942.bf16", set);
+  for (const char* id : {"rocm.gfx90a.bf16", "rocm.gfx942.bf16", "rocm.gfx950.bf16", "tpu.v5p.bf16",
+                         "tpu.v6e.bf16", "tpu.v7x.bf16", "neuron.trn2.bf16"})
+    add(id, set);
 }
 
 }  // namespace

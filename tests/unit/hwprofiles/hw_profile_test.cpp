@@ -44,27 +44,50 @@ TEST(NodeCatalogue, HoldsTheNamedKinds) {
                                              "aws-p4d",
                                              "aws-p4de",
                                              "aws-p5",
+                                             "aws-p5e",
+                                             "aws-p5en",
+                                             "aws-p6-b200",
+                                             "aws-trn2",
                                              "azure-nd-a100-v4",
                                              "azure-nd-h100-v5",
+                                             "azure-nd-h200-v5",
                                              "azure-ndm-a100-v4",
                                              "dgx-a100",
                                              "dgx-a100-40",
                                              "dgx-b200",
+                                             "dgx-b300",
                                              "dgx-h100",
                                              "dgx-h200",
+                                             "dgx1",
                                              "dgx2",
+                                             "frontier",
                                              "gb200-tray",
+                                             "gb300-tray",
                                              "gcp-a2-highgpu",
                                              "gcp-a2-ultragpu",
                                              "gcp-a3-highgpu",
                                              "gcp-a3-megagpu",
+                                             "gcp-a3-ultragpu",
+                                             "gcp-a4-highgpu",
+                                             "gcp-a4x-highgpu",
+                                             "gcp-g2",
+                                             "gh200",
+                                             "hgx-h20",
+                                             "hgx-h800",
                                              "l40s-server",
                                              "mi300x",
+                                             "mi325x",
+                                             "mi355x",
+                                             "rtx-a6000-workstation",
                                              "rtx-pro-6000-workstation",
                                              "rtx3090-workstation",
                                              "rtx4090-12ssd",
                                              "rtx4090-workstation",
+                                             "rtx5090-workstation",
                                              "titan-rtx-workstation",
+                                             "tpu-v5p",
+                                             "tpu-v6e",
+                                             "tpu-v7x",
                                              "workstation"}));
 }
 
@@ -197,8 +220,8 @@ TEST(LoadCluster, UnknownNameShowsTheNearest) {
     const std::string message = message_of([&] { load_cluster(text); });
     return message.substr(0, message.find(" (known"));
   };
-  EXPECT_EQ(start("dgx3"), "unknown cluster \"dgx3\"; did you mean \"dgx2\"?");
-  EXPECT_EQ(start("dgx3x4"), "unknown cluster \"dgx3x4\"; did you mean \"dgx2x4\"?");
+  EXPECT_EQ(start("dgx3"), "unknown cluster \"dgx3\"; did you mean \"dgx1\"?");
+  EXPECT_EQ(start("dgx3x4"), "unknown cluster \"dgx3x4\"; did you mean \"dgx1x4\"?");
   EXPECT_EQ(start("workstatoin"), "unknown cluster \"workstatoin\"; did you mean \"workstation\"?");
   EXPECT_EQ(start("zebra"), "unknown cluster \"zebra\"");
   EXPECT_EQ(start(""), "unknown cluster \"\"");
