@@ -27,6 +27,7 @@ PUBLISHED = [*ANSWER, "planner/validate", "tests/data/published_runs.jsonl"]
 SOURCES = {
     "answer_time.json": [*ANSWER, "planner/cli"],
     "blind.json": [*PUBLISHED, "tests/fit"],
+    "collectives.json": ["hwprofiles", "planner/cost", "tests/data/collectives"],
     "executor_speed.json": [*RUN, "tests/perf/executor_speed.py"],
     "fidelity.json": PUBLISHED,
     "first_build.json": ["CMakeLists.txt", "CMakePresets.json", "zplan", "models", "hwprofiles", "planner",
