@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -77,12 +78,58 @@ bool same_kind(std::string_view measured, const CollectiveLinks& links) {
   return is_pcie(measured) == (links.peer.value <= 0);
 }
 
-// Returns whether one family is nearer to the link than another. Of those of PCIe the usual one is.
-bool is_nearer(const CollectiveConstants& one, const CollectiveConstants& than,
-               BytesPerSecond link) {
-  if (than.family == kUsualPcieFamily || one.family == kUsualPcieFamily)
-    return one.family == kUsualPcieFamily;
-  return distance(one.link, link) < distance(than.link, link);
+// Sorts families by how near their links are to this one. Of those of PCIe the usual one is
+// nearest.
+void sort_by_link(std::vector<CollectiveConstants>& families, BytesPerSecond link) {
+  const auto off = [&](const CollectiveConstants& one) {
+    return one.family == kUsualPcieFamily ? -1.0 : distance(one.link, link);
+  };
+  std::stable_sort(families.begin(), families.end(),
+                   [&](const auto& a, const auto& b) { return off(a) < off(b); });
+}
+
+CollectiveConstants at_link(CollectiveConstants constants, BytesPerSecond link) {
+  const double scale = link.value / constants.link.value;
+  for (BytesPerSecond& rate : constants.rates) rate = rate * scale;
+  for (BytesPerSecond& rate : constants.pair_rates) rate = rate * scale;
+  constants.nvls = constants.nvls * scale;
+  return constants;
+}
+
+// The geometric mean of each, and the mean where one of them is zero.
+double between(double a, double b) { return a > 0 && b > 0 ? std::sqrt(a * b) : (a + b) / 2; }
+template <typename T>
+T between(T a, T b) {
+  return {between(a.value, b.value)};
+}
+template <typename T, std::size_t N>
+std::array<T, N> between(std::array<T, N> a, const std::array<T, N>& b) {
+  for (std::size_t i = 0; i < N; ++i) a[i] = between(a[i], b[i]);
+  return a;
+}
+
+// [derived] The starts of families differ by half with no order in their links: left out, each is
+// nearer to the mean of two others than to the nearest one.
+CollectiveConstants between(const CollectiveConstants& a, const CollectiveConstants& b) {
+  CollectiveConstants mean = a.nvls.value > 0 ? a : b;  // of whose switches add up
+  mean.family = a.family;
+  if (a.nvls.value > 0 && b.nvls.value > 0) {
+    mean.nvls_base = between(a.nvls_base, b.nvls_base);
+    mean.nvls = between(a.nvls, b.nvls);
+    mean.nvls_root = between(a.nvls_root, b.nvls_root);
+  }
+  for (const auto time : {&CollectiveConstants::low_base, &CollectiveConstants::low_hop,
+                          &CollectiveConstants::base, &CollectiveConstants::hop,
+                          &CollectiveConstants::pair_low_base, &CollectiveConstants::pair_base})
+    mean.*time = between(a.*time, b.*time);
+  for (const auto share : {&CollectiveConstants::low_share, &CollectiveConstants::own,
+                           &CollectiveConstants::own_all_reduce, &CollectiveConstants::root,
+                           &CollectiveConstants::pair_low_share, &CollectiveConstants::pair_own,
+                           &CollectiveConstants::pair_root})
+    mean.*share = between(a.*share, b.*share);
+  mean.rates = between(a.rates, b.rates);
+  mean.pair_rates = between(a.pair_rates, b.pair_rates);
+  return mean;
 }
 
 // [derived] What is sent is written and read: two transfers for one, each with its start. Of eight
@@ -166,21 +213,18 @@ std::vector<CollectiveConstants> collective_families() {
 
 CollectiveConstants nearest_constants(const std::vector<CollectiveConstants>& families,
                                       std::string_view own, const CollectiveLinks& links) {
-  const BytesPerSecond link = links.peer.value > 0 ? links.peer : links.pcie;
-  const CollectiveConstants* best = nullptr;
+  const bool has_peer = links.peer.value > 0;
+  const BytesPerSecond link = has_peer ? links.peer : links.pcie;
+  std::vector<CollectiveConstants> near;
   for (const CollectiveConstants& one : families) {
-    if (!same_kind(one.family, links)) continue;
-    if (!best || one.family == own || (best->family != own && is_nearer(one, *best, link)))
-      best = &one;
+    if (one.family == own) return is_measured_link(one, link) ? one : at_link(one, link);
+    if (same_kind(one.family, links)) near.push_back(one);
   }
-  ZPLAN_ASSERT(best != nullptr);
-  CollectiveConstants found = *best;
-  if (found.family == own && is_measured_link(found, link)) return found;
-  const double scale = link.value / found.link.value;
-  for (BytesPerSecond& rate : found.rates) rate = rate * scale;
-  for (BytesPerSecond& rate : found.pair_rates) rate = rate * scale;
-  found.nvls = found.nvls * scale;
-  return found;
+  ZPLAN_ASSERT(!near.empty());
+  sort_by_link(near, link);
+  const CollectiveConstants nearest = at_link(near[0], link);
+  const bool alone = !has_peer || near.size() == 1 || is_measured_link(near[0], link);
+  return alone ? nearest : between(nearest, at_link(near[1], link));
 }
 
 std::shared_ptr<const CollectiveProfile> collective_profile(std::string_view tables,

@@ -96,8 +96,8 @@ struct CollectiveLinks {
   bool sums = true;  // switches of these links may add up (NVLS)
 };
 
-// Returns the constants of the family `own` where it is among these, else of the one whose link is
-// nearest in rate, the rates in proportion to the link.
+// Returns the constants of the family `own` where it is among these, else of one with such a link,
+// else what lies between the two with the nearest links; all rates in proportion to the link.
 CollectiveConstants nearest_constants(const std::vector<CollectiveConstants>& families,
                                       std::string_view own, const CollectiveLinks& links);
 

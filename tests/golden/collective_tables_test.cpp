@@ -8,8 +8,8 @@
 //   come
 //                 from the same tables, so this tests the form
 //   interpolated  every second measured size is left out and predicted from the others
-//   no table      as for a device whose family was never measured: the constants of the nearest
-//                 other family, by the rate of the link
+//   no table      as for a device whose family was never measured: what lies between the families
+//                 whose links are nearest
 //   unseen        tests/data/collectives/unseen.csv, of which no constant has seen a row, on the
 //                 clusters of the catalogue
 // The figures are printed and recorded as properties, from which tests/golden/collectives.py makes
@@ -166,14 +166,14 @@ TEST(CollectiveTables, SizesThatAreLeftOutAreFound) {
   hold_all(errors);
 }
 
-// The family of a device is the one whose constants it has; others are those that stay without it.
+// The family of a device is the one whose constants it has. Those of V100 are A100's but for rates.
 TEST(CollectiveTables, ADeviceWithoutATableIsAsTheNearestFamily) {
   Errors errors;
   for (const Device& device : kDevices) {
     CollectiveProfile profile = *collective_profile(device.tables, device.links());
     std::vector<CollectiveConstants> others = collective_families();
     std::erase_if(others, [&](const CollectiveConstants& one) {
-      return one.family == profile.constants.family;
+      return one.family == profile.constants.family || one.family == "v100_sxm";
     });
     profile.constants = nearest_constants(others, "", device.links());
     profile.own_constants = true;

@@ -25,7 +25,8 @@ KINDS = {
     "interpolated": ("Every second measured size left out, predicted from the others",
                      "This is what a device with a table gets between the sizes of the table."),
     "no table": ("As for a device whose family was never measured",
-                 "The constants are those of the nearest other family, by the rate of the link."),
+                 "The constants lie between those of the two other families whose links are nearest, at the rate of "
+                 "the link; of PCIe there is one other family."),
     "unseen": ("Tables that no constant has seen, on clusters of the catalogue",
                "The form of NVLS and of trees over two nodes was chosen with these tables in sight; no "
                "constant was fitted to them. Their times are of whole programs, with what a launch takes, "

@@ -49,13 +49,26 @@ TEST(CollectiveProfile, OfOtherGroupSizesTheNearestByRatioCounts) {
   }
 }
 
-TEST(CollectiveProfile, ADeviceWithoutATableTakesTheConstantsOfTheNearestLinkAtItsRate) {
+TEST(CollectiveProfile, ADeviceWithoutATableIsBetweenTheTwoNearestLinksAtItsRate) {
   const auto near = collective_profile("", {.peer = {400e9}, .pcie = kPcie});
   const auto h100 = collective_profile("h100_sxm", {.peer = {450e9}, .pcie = kPcie});
-  EXPECT_EQ(near->constants.family, "h100_sxm");
+  const auto a100 = collective_profile("a100_sxm", {.peer = {300e9}, .pcie = kPcie});
+  const CollectiveConstants &found = near->constants, &h = h100->constants, &a = a100->constants;
+  EXPECT_EQ(found.family, "h100_sxm");
   EXPECT_TRUE(near->curves.empty());
-  EXPECT_NEAR(near->constants.rates[2].value, h100->constants.rates[2].value * 400 / 450, 1);
-  EXPECT_EQ(collective_profile("", {.peer = {150e9}, .pcie = kPcie})->constants.family, "v100_sxm");
+  EXPECT_NEAR(found.rates[2].value,
+              std::sqrt(h.rates[2].value * 400 / 450 * a.rates[2].value * 400 / 300), 1);
+  EXPECT_NEAR(found.low_base.value, std::sqrt(h.low_base.value * a.low_base.value), 1e-12);
+  EXPECT_NEAR(found.pair_own, std::sqrt(h.pair_own * a.pair_own), 1e-12);
+  EXPECT_NEAR(found.nvls.value, h.nvls.value * 400 / 450, 1) << "switches of A100 do not add up";
+  EXPECT_EQ(found.nvls_base, h.nvls_base);
+}
+
+TEST(CollectiveProfile, ADeviceWithoutATableButWithTheLinkOfAFamilyHasItsConstants) {
+  const auto v100 = collective_profile("", {.peer = {150e9}, .pcie = kPcie});
+  EXPECT_EQ(v100->constants.family, "v100_sxm");
+  EXPECT_EQ(v100->constants.low_base,
+            collective_profile("v100_sxm", {.peer = {150e9}, .pcie = kPcie})->constants.low_base);
   EXPECT_EQ(collective_profile("h200_sxm", {.peer = {450e9}, .pcie = kPcie})->constants.family,
             "h100_sxm");
   EXPECT_EQ(collective_profile("", {.peer = {}, .pcie = kPcie})->constants.family,
