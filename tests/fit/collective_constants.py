@@ -3,8 +3,9 @@
 
 Usage: collective_constants.py > hwprofiles/kernels/collectives_constants.csv
 Same tables, same constants, byte for byte: coordinate descent on the mean of |log(model/measured)|,
-each row's part cut at 0.5, over 32 KiB to 1 GiB, and over larger all-reduces on one node. The form
-is that of planner/cost/collective_time.h; a change there needs one here. No step time enters.
+each row's part cut at 0.5, over 32 KiB to 1 GiB; of NVLS also over larger all-reduces on one node,
+without which its rate and the cost of pieces are not told apart. The form is that of
+planner/cost/collective_time.h; a change there needs one here. No step time enters.
 """
 import csv
 import math
@@ -145,7 +146,6 @@ def main():
     for family, link, tables in FAMILIES:
         all_rows = [row for table in tables for row in rows_of(table)]
         rows = [row for row in all_rows if row[0] != "all_to_all"]
-        rows += [row for table in tables for row in large_rows_of(table)]
         rates = first_rates(rows)
         nvls = [70, 0.6 * link, 0] if family in SWITCHED else [0, 0, 0]
         pcie = family in PCIE
@@ -155,7 +155,7 @@ def main():
         free += [{11}, {12}] if family in SWITCHED else []
         p = fit(rows, start, free)
         if family in SWITCHED:
-            p = fit_nvls(rows, p)
+            p = fit_nvls(rows + [row for table in tables for row in large_rows_of(table)], p)
         pairs = fit_pairs([row for row in all_rows if row[0] == "all_to_all"], start[5:8], pcie)
         print_row(family, link, p + pairs, "fitted to " + " ".join(tables))
         for table in tables:

@@ -1,5 +1,5 @@
-// How far collectives are from measured tables, by size class: 64 KiB to 1 MiB, 1 to 64 MiB, and
-// 64 MiB to 32 GiB.
+// These tests say how far collectives are from measured tables, by size class: 64 KiB to 1 MiB, 1 to
+// 64 MiB, and 64 MiB to 32 GiB.
 //
 // Goal: a median error of at most 10 % and a 90th percentile of at most 25 % in each row. A row
 // that misses it has the figures that it reaches in known_misses(), so that none becomes worse
