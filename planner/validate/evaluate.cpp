@@ -58,14 +58,15 @@ const StackProfile& stack_named(const std::string& name, const RunCatalogues& ca
 // The step time and how sure it is.
 void predict_time(const Job& job, const PlannedRun& planned, const Evidence& evidence,
                   const MeasuredRuns& measured, RunResult& result) {
-  const sim::SimResult found =
-      sim::simulate(job, planned.cluster, {.find_reliances = true, .fingerprint = {}});
+  const sim::SimResult found = sim::simulate(
+      job, planned.cluster, {.find_reliances = true, .split_by_op = true, .fingerprint = {}});
   const Kind kind = kind_of(planned.plan, planned.cluster);
   const double flops = model_flops_per_step(planned.model, planned.plan.batch.global_batch);
   const double mfu = throughput(job, planned.cluster, found.period, flops).mfu;
   Certainty certainty = certainty_of({found.period, mfu, found.reliances}, evidence, measured,
                                      planned.cluster.node, kind);
   result.predicted_s = found.period.value;
+  std::ranges::transform(sim::step_split(job, found).parts, result.parts.begin(), &Seconds::value);
   result.low_s = certainty.interval.low.value;
   result.high_s = certainty.interval.high.value;
   result.unknown = std::move(certainty.unknown);

@@ -7,14 +7,19 @@
 // Left out: verify(), which checks Jobs, not predictions.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "planner/validate/catalogues.h"
 #include "planner/validate/runs.h"
+#include "sim/step_split.h"
 
 namespace zplan {
+
+// Seconds of a predicted step by part (sim/step_split.h), by StepUse; they add up to the step.
+using StepParts = std::array<double, sim::kStepUseCount>;
 
 struct RunResult {
   std::string id, group, stack, kernel_set;
@@ -25,6 +30,7 @@ struct RunResult {
   bool out_of_memory = false;  // as labelled
   std::optional<double> predicted_s{}, measured_s{};
   double low_s = 0, high_s = 0;        // the 80 % interval of predicted_s, where that is
+  StepParts parts{};                   // of predicted_s, where that is
   std::vector<std::string> unknown{};  // what no measured run speaks for
   // Predicted where measured: what is expected, and what 19 of 20 runs stay below.
   std::optional<double> predicted_gib{}, bound_gib{}, measured_gib{};

@@ -167,6 +167,10 @@ struct ValidateCommand {
   std::string stack;   // empty: each record's own
   std::string anchor;  // measured runs of the user's own
   std::string html;    // the page
+  // Per cent that a run, or the runs of a group on average, may be off by.
+  std::optional<double> most_off, most_mean_off;
+  std::string baseline;              // an earlier answer in JSON
+  std::optional<double> most_worse;  // percentage points; only beside a baseline
   int threads = 1;
   bool json = false;
 };

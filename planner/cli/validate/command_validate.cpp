@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/interrupt.h"
@@ -51,7 +53,9 @@ std::optional<std::vector<RunResult>> evaluate_all(const std::vector<RunRecord>&
 }  // namespace
 
 ExitCode execute(const ValidateCommand& command) {
-  check_outputs({command.html}, {command.runs});
+  check_outputs({command.html}, {command.runs, command.baseline});
+  std::optional<Baseline> baseline;
+  if (!command.baseline.empty()) baseline = read_baseline(command.baseline);
   const StackUse use = find_stack_use(command.stack, command.anchor);
   const StackProfile* const stack = command.stack.empty() ? nullptr : &use.evidence.stack;
   RunCatalogues catalogues;
@@ -69,10 +73,14 @@ ExitCode execute(const ValidateCommand& command) {
   if (!results) return ExitCode::kInterrupted;
   validation.runs = std::move(*results);
   validation.statistics = statistics(validation.runs);
+  validation.checks = find_checks(command, std::move(baseline), validation);
+  if (validation.checks) tell_findings(*validation.checks);
   write_answer(validation_sheet(validation), command.json, [&] {
     if (!command.html.empty()) write_file(command.html, validation_html(validation));
   });
-  return validation.malformed.empty() ? ExitCode::kOk : ExitCode::kCheckFailed;
+  const bool is_good =
+      validation.malformed.empty() && (!validation.checks || validation.checks->passes());
+  return is_good ? ExitCode::kOk : ExitCode::kCheckFailed;
 }
 
 }  // namespace zplan

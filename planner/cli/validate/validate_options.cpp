@@ -1,11 +1,53 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "planner/cli/frame/question_options.h"
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 
 namespace zplan {
+namespace {
+
+// "10%", "2.5 %": at most kMostPercent.
+std::optional<double> percentage(std::string_view word) {
+  constexpr double kMostPercent = 10'000;
+  double number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, status] = std::from_chars(word.data(), end, number);
+  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  const bool is_good = status == std::errc{} && number >= 0 && number <= kMostPercent &&
+                       !std::signbit(number) && (unit == "%" || unit == " %");
+  return is_good ? std::optional(number) : std::nullopt;
+}
+
+void add_percentage(Syntax& syntax, const std::string& name, const std::string& help,
+                    std::optional<double>& target) {
+  syntax.parsed(name, "PERCENT", help, [name, &target](const std::string& word) {
+    target = percentage(word);
+    if (!target)
+      throw_bad_input(
+          fmt::format("{}: expected a percentage such as 10%, got {}", name, in_quotes(word)));
+  });
+}
+
+void add_checks(Syntax& syntax, ValidateCommand& command) {
+  syntax.group("Checks, which end with exit code 5 where they fail");
+  add_percentage(syntax, "--most-off", "Fail where the step time of a run is off by more",
+                 command.most_off);
+  add_percentage(syntax, "--most-mean-off",
+                 "Fail where those of a group are off by more on average", command.most_mean_off);
+  syntax.text("--baseline", command.baseline, "REPORT.json",
+              "Fail where a run is worse than in this earlier output of --json");
+  add_percentage(syntax, "--most-worse",
+                 "Percentage points that an error may grow by since then [1%]", command.most_worse);
+}
+
+}  // namespace
 
 Command parse_validate(const std::vector<std::string>& arguments) {
   ValidateCommand command;
@@ -17,7 +59,10 @@ Command parse_validate(const std::vector<std::string>& arguments) {
       "cannot express is listed as not supported.\n"
       "\nExamples:\n"
       "  ./zplan validate runs.jsonl\n"
-      "  ./zplan validate runs.jsonl --group vtrain_multi --html report.html\n");
+      "  ./zplan validate runs.jsonl --group vtrain_multi --html report.html\n"
+      "  ./zplan validate runs.jsonl --most-off 15% --most-mean-off 8%\n"
+      "  ./zplan validate runs.jsonl --json > base.json   (once; then, after each change:)\n"
+      "  ./zplan validate runs.jsonl --baseline base.json --most-worse 0.5%\n");
   syntax.positional("RUNS.jsonl", command.runs, "Published runs (zplan.runs/1), a record a line");
   syntax.text("--group", command.group, "G", "Only the runs of this group");
   syntax.text("--stack", command.stack, "NAME",
@@ -28,7 +73,10 @@ Command parse_validate(const std::vector<std::string>& arguments) {
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that simulate; the result is the same [all]");
   syntax.flag("--json", command.json, "Print JSON (zplan.validation/1)");
+  add_checks(syntax, command);
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (command.most_worse && command.baseline.empty())
+    throw_bad_input("--most-worse: expected --baseline REPORT.json beside it");
   if (!command.runs.empty()) return command;
   throw_bad_input("expected a file of runs, as in: zplan validate runs.jsonl");
 }

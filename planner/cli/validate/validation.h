@@ -2,10 +2,12 @@
 // "zplan.validation/1".
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "planner/cli/frame/sheet.h"
+#include "planner/cli/validate/checks.h"
 #include "planner/validate/anchoring.h"
 #include "planner/validate/evaluate.h"
 #include "planner/validate/statistics.h"
@@ -20,6 +22,7 @@ struct Validation {
   std::vector<std::string> malformed;  // lines that are no records
   std::vector<Anchor> anchors;         // what --anchor changed
   ValidationStatistics statistics;
+  std::optional<Checks> checks{};  // where any is asked for
 };
 
 Sheet validation_sheet(const Validation& validation);

@@ -107,6 +107,14 @@ Value unsupported(const std::vector<RunResult>& runs) {
   return {std::move(rows), std::move(out)};
 }
 
+// Seconds by part of the predicted step.
+Value parts_value(const StepParts& parts) {
+  Sheet out;
+  for (std::size_t use = 0; use < parts.size(); ++use)
+    out.fact(key(static_cast<sim::StepUse>(use)), parts[use]);
+  return out;
+}
+
 Sheet row_sheet(const RunResult& run) {
   const bool timed = run.predicted_s.has_value();
   return {{"id", run.id},
@@ -117,6 +125,7 @@ Sheet row_sheet(const RunResult& run) {
           {"measured_s", run.measured_s},
           {"low_s", timed ? Value(run.low_s) : nullptr},
           {"high_s", timed ? Value(run.high_s) : nullptr},
+          {"split_s", timed ? parts_value(run.parts) : nullptr},
           {"unknown", run.unknown},
           {"error_pct", run.has_time() ? Value(run.time_error_pct()) : nullptr},
           {"predicted_gib", run.predicted_gib},
@@ -138,7 +147,8 @@ Sheet validation_sheet(const Validation& validation) {
   if (!validation.anchors.empty()) out.fact("anchors", anchors_value(validation.anchors));
   out.facts({{"worst", worst_table(validation)},
              {"unsupported", unsupported(validation.runs)},
-             {"rows", each(validation.runs, row_sheet)}});
+             {"rows", each(validation.runs, row_sheet)},
+             {"checks", validation.checks ? checks_value(*validation.checks) : nullptr}});
   out.show({"anchors", "time"});
   if (validation.statistics.all.time.n > 0) out.say("mean over groups: {mean_group_mape_pct} %");
   out.print("\n");
@@ -146,7 +156,7 @@ Sheet validation_sheet(const Validation& validation) {
     out.show({table});
     if (!out[table].words.empty()) out.print("\n");
   }
-  out.show({"unsupported"});
+  out.show({"unsupported", "checks"});
   return out;
 }
 

@@ -1,0 +1,45 @@
+// The checks of `zplan validate`, for people's own CI: whether predictions are close enough to what
+// was measured (--most-off of each run, --most-mean-off of the runs of each group), and whether any
+// became worse since an earlier report (--baseline). Everything that was found is said in a
+// sentence of its own, whether it fails a check or not.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/cli/frame/options.h"
+#include "planner/cli/frame/value.h"
+#include "planner/validate/baseline.h"
+
+namespace zplan {
+
+struct Validation;
+
+struct CheckFinding {
+  std::string kind;   // "off", "mean_off", "nothing_measured", or what changed: "time_worse" ..
+  bool fails = true;  // else it is only told
+  std::string run, group;  // empty: it is of a group, or of no one
+  std::optional<double> before_pct{}, error_pct{};
+  std::optional<MovedPart> moved{};
+  std::string sentence;
+};
+
+struct Checks {
+  std::optional<double> most_off, most_mean_off, most_worse;  // per cent; percentage points
+  std::string baseline;                                       // empty: none
+  std::vector<CheckFinding> findings;
+
+  bool passes() const;
+};
+
+// Nothing where none is asked for. Throws Error where baseline and runs have no run in common.
+std::optional<Checks> find_checks(const ValidateCommand& command, std::optional<Baseline> baseline,
+                                  const Validation& validation);
+
+// A line each, on stderr.
+void tell_findings(const Checks& checks);
+// The words: one line, whether they pass.
+Value checks_value(const Checks& checks);
+
+}  // namespace zplan
