@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,23 @@ namespace zplan {
 
 enum class MemoryQuantity : std::uint8_t;  // memory_quantity.h
 
+// A reading says which bytes of a GPU were counted: all that nvidia-smi shows, the segments of the
+// allocator (torch.cuda.max_memory_reserved), or those of its bytes that are in use at a time
+// (max_memory_allocated).
+enum class MemoryReading : std::uint8_t { kDevice, kReserved, kAllocated };
+
+// One measured run shows how much more, or less, than predicted this software holds on a class of
+// devices (--measured 61GiB). One number teaches one offset, which is added to every plan. It
+// cannot tell whether the difference grows with the plan, so a plan that holds twice as much as the
+// measured one is as uncertain by the offset itself [derived: that is how far an offset and a
+// factor differ].
+struct MeasuredMemory {
+  Bytes offset{};     // measured - predicted
+  Bytes predicted{};  // that the measured plan needs of a device, without the offset
+  MemoryReading reading{};
+  std::string device;  // "H100-SXM5-80GB"
+};
+
 struct StackMemoryValue {
   std::vector<std::pair<int, double>> from;  // capability, value; ascending
   double uncertainty = 0;
@@ -28,7 +46,8 @@ class StackMemory {
  public:
   StackMemory();
 
-  bool given = false;  // the stack's file has the member
+  bool given = false;                        // the stack's file has the member
+  std::optional<MeasuredMemory> measured{};  // no file has it
   const StackMemoryValue& operator[](MemoryQuantity q) const {
     return values_[static_cast<std::size_t>(q)];
   }

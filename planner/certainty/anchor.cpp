@@ -9,11 +9,13 @@
 namespace zplan {
 namespace {
 
-// One-sided constants as normal ones of the same mean and variance; the hardware's in the overall
-// factor, as far as the run rests on them.
+// One-sided constants become normal ones of the same variance about the prediction. The overall
+// factor takes the variance of the hardware's constants, as far as the run rests on them.
 Knowledge normal_prior(Knowledge prior, const std::vector<double>& reliances) {
   const std::size_t rates = stack_rates().size(), overall = constant_of(&StackRates::overall);
+  const Knowledge::Row predicted = prior.mean;
   prior = with_normal_constants(std::move(prior));
+  prior.mean = predicted;
   for (std::size_t k = rates; k < prior.mean.size(); ++k) {
     prior.covariance[overall][overall] += reliances[k] * reliances[k] * prior.covariance[k][k];
     prior.covariance[k][k] = 0;

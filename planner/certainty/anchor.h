@@ -1,6 +1,8 @@
 // Anchors: what measured runs of one's own teach of a stack's constants. With the uncertainties of
 // Knowledge as the prior, a run that took log_error more than predicted moves each constant in
 // proportion to how much it may explain of it (the Kalman gain), and leaves all less uncertain.
+// One-sided constants have the variance of their half-normal and start from the prediction, which
+// is their likeliest value: a run that took what was predicted moves nothing.
 //
 // What the hardware leaves open counts as a part of the overall factor here, so that all that is
 // learnt stays within the stack's rates. Linear in the logarithms: whoever simulates again with

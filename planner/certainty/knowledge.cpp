@@ -252,7 +252,7 @@ std::string source_of(Constant constant, const Evidence& evidence, const HwProfi
   const int capability = capability_of(node);
   const double value = evidence.stack.rates_on(capability).*rate.member;
   const std::string shown = rate.seconds ? format_seconds({value}) : fmt::format("{:.4g}", value);
-  if (evidence.covariance) return shown + ", moved by measured runs (--anchor)";
+  if (evidence.covariance) return shown + ", moved by measured runs (--anchor, --measured)";
   const StackValue* const given = evidence.stack.value_of(rate.name, capability);
   if (given != nullptr) return fmt::format("{}, {}: {}", shown, given->source, given->ref);
   return fmt::format("{}, [assumed] spread of such rates over stacks{}", shown,

@@ -119,7 +119,7 @@ MemoryUse memory_use(const std::vector<TierBytes>& per_rank, const std::vector<N
   MemoryUse use;
   use[index(Tier::kGpu)] = {per_rank[worst_class(per_rank)][index(Tier::kGpu)],
                             node.device.memory,
-                            node.device.reserve(),
+                            node.device.reserve() + measured_reserve(cluster.memory),
                             gpu_headroom(cluster),
                             {}};
   use[index(Tier::kCpu)] = {

@@ -170,7 +170,27 @@ MemoryEstimate estimate(double central, double variance) {
   return {rounded(central), rounded(central + kOneSided95 * std::sqrt(variance))};
 }
 
+// A shift holds what a measured run adds to each figure of a GPU that needs `needed` bytes.
+struct Shift {
+  Shift(const std::optional<MeasuredMemory>& measured, double needed) {
+    if (!measured) return;
+    const double offset = number(measured->offset);
+    device = offset;
+    if (measured->reading != MemoryReading::kDevice) reserved = offset;
+    if (measured->reading == MemoryReading::kAllocated) allocated = offset;
+    growth = needed / number(measured->predicted) - 1;
+  }
+  double variance_of(double offset) const { return square(offset * growth); }
+  double allocated = 0, reserved = 0, device = 0;  // bytes
+  double growth = 0;                               // over the measured plan
+};
+
 }  // namespace
+
+Bytes measured_reserve(const StackMemory& memory) {
+  if (!memory.measured) return {0};
+  return memory.given ? std::min(memory.measured->offset, Bytes{0}) : memory.measured->offset;
+}
 
 Bytes reserve_margin(const DeviceProfile& device) {
   return rounded(kOneSided95 * kReserveUncertainty * number(device.reserve()));
@@ -200,14 +220,20 @@ StackMemoryUse stack_memory_use(const Job& job, std::size_t rank_class, const Cl
     variance = held.variance(*use.replay);
   }
   const double beside = number(use.context + use.communicator_bytes);
-  const double all = variance + square(kReserveUncertainty * beside);
-  use.allocated = estimate(allocated, variance);
+  const Shift shift(memory.measured, least + beside);
+  const double all =
+      variance + square(kReserveUncertainty * beside) + shift.variance_of(shift.device);
+  reserved += shift.reserved;
+  least += shift.device;
+  use.allocated =
+      estimate(allocated + shift.allocated, variance + shift.variance_of(shift.allocated));
   const double cached = memory.given ? square(kCacheUncertainty * reserved) : 0;
-  use.reserved = estimate(reserved, variance + cached);
+  use.reserved = estimate(reserved, variance + cached + shift.variance_of(shift.reserved));
   use.device = estimate(least + beside, all);
   // An allocator gives back what it only caches before the device runs out [PyTorch].
   const double most = std::max(number(device.memory), least + beside);
-  use.shown = estimate(std::min(reserved + beside, most), all + cached);
+  const double shown = reserved + beside + shift.device - shift.reserved;
+  use.shown = estimate(std::min(shown, most), all + cached);
   return use;
 }
 

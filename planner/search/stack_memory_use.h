@@ -6,6 +6,8 @@
 // 1.645 standard deviations. [derived] These add up, as squares, from the uncertainty of each
 // quantity times its bytes at the peak and from the stack's residual error of the whole: that
 // errors are normal and independent is assumed.
+// What a run of the user's own has shown (MeasuredMemory) is added to what it was read of and to
+// what holds that: in use, reserved, the whole device.
 // Of a stack that states nothing the allocator's bytes are the slab: one slab does not fragment,
 // and only the reserve is uncertain.
 #pragma once
@@ -21,6 +23,9 @@
 
 namespace zplan {
 
+// Returns what a measured run adds to the reserve of a GPU. Software that states what it holds is
+// checked by that (check_stack), not by its slab: there the reserve only shrinks.
+Bytes measured_reserve(const StackMemory& memory);
 // By how much the reserve may be larger than stated, in 19 cases of 20.
 Bytes reserve_margin(const DeviceProfile& device);
 

@@ -4,8 +4,10 @@
 
 #include <cmath>
 
-#include "planner/certainty/kind.h"
+#include "models/model_formulas.h"
+#include "planner/certainty/certainty.h"
 #include "planner/core/error.h"
+#include "planner/cost/throughput.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/validate/record_plan.h"
@@ -21,9 +23,9 @@ Anchoring anchor_on(const Job& job, const Cluster& cluster, Seconds measured,
   std::vector<double> moved(prior.mean.size());  // logarithms, since the prior
   for (int move = 0; move <= kMoves; ++move) {
     const bool last = move == kMoves;
-    sim::SimResult found = sim::simulate(job, moving, {.find_reliances = !last, .fingerprint = {}});
-    if (move == 0) result.before = found.period;
-    result.after = found.period;
+    sim::SimResult found = sim::simulate(job, moving, {.find_reliances = true, .fingerprint = {}});
+    if (move == 0) result.before = {found.period, found.reliances};
+    result.after = {found.period, found.reliances};
     if (last) break;
     AnchorRun run{std::log(measured.value / found.period.value), std::move(found.reliances)};
     for (std::size_t k = 0; k < moved.size(); ++k) run.log_error += run.reliances[k] * moved[k];
@@ -49,18 +51,42 @@ std::vector<RunRecord> read_anchors(const std::string& path) {
   return std::move(file.runs);
 }
 
+Anchor learn_from(Evidence& evidence, const MeasuredJob& measured_job, const std::string& run,
+                  Seconds measured, const MeasuredRuns& published) {
+  const Cluster& cluster = measured_job.cluster;
+  const Kind& kind = measured_job.kind;
+  const auto interval = [&](const AnchorStep& step) {
+    const double mfu =
+        throughput(measured_job.job, cluster, step.period, measured_job.model_flops).mfu;
+    return certainty_of({step.period, mfu, step.reliances}, evidence, published, cluster.node, kind)
+        .interval;
+  };
+  Anchoring found =
+      anchor_on(measured_job.job, cluster, measured, knowledge_of(evidence, cluster.node, kind));
+  Anchor anchor{.run = run,
+                .moved = std::move(found.moved),
+                .measured = measured,
+                .before = found.before.period,
+                .after = found.after.period,
+                .interval_before = interval(found.before)};
+  learn(evidence, found.knowledge, found.rates, kind);
+  anchor.interval_after = interval(found.after);
+  return anchor;
+}
+
 Anchor add_anchor(Evidence& evidence, const RunRecord& run, const RunCatalogues& catalogues) {
   const PlannedRun planned = plan_run(run, catalogues, &evidence.stack);
   if (!planned.unsupported.empty())
     throw_bad_input(fmt::format("run {}: no plan expresses it: {}", run.id, planned.unsupported));
   Job job = lower(planned.plan, planned.model);
   place(job, {.slack = planned.plan.slack});
-  const Kind kind = kind_of(planned.plan, planned.cluster);
-  const Knowledge prior = knowledge_of(evidence, planned.cluster.node, kind);
-  const Seconds measured{run.measured.step_time_s.value()};
-  Anchoring found = anchor_on(job, planned.cluster, measured, prior);
-  learn(evidence, found.knowledge, found.rates, kind);
-  return {run.id, std::move(found.moved), measured, found.before, found.after};
+  const MeasuredJob measured{
+      .job = job,
+      .cluster = planned.cluster,
+      .kind = kind_of(planned.plan, planned.cluster),
+      .model_flops = model_flops_per_step(planned.model, planned.plan.batch.global_batch)};
+  return learn_from(evidence, measured, run.id, Seconds{run.measured.step_time_s.value()},
+                    catalogues.measured);
 }
 
 }  // namespace zplan

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kMostSeconds = 1e9, kMostGib = 1e9;  // of a step, of a GPU: more is a typing error
 
-// What was predicted or measured is above 0.
+// Predicted and measured figures are above 0.
 std::optional<double> number_or_null(const JsonNode& node, double most) {
   constexpr double kLeast = std::numeric_limits<double>::min();
   return node.is_null() ? std::nullopt : std::optional(node.number(kLeast, most));

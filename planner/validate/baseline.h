@@ -20,7 +20,7 @@
 
 namespace zplan {
 
-// What a report says of a run.
+// A baseline run is one row of the report.
 struct BaselineRun {
   std::string id, group;
   std::optional<double> predicted_s{}, measured_s{}, predicted_gib{}, measured_gib{};
@@ -47,7 +47,7 @@ enum class RunChangeKind : std::uint8_t {
   kNew,
   kSupported,  // it was not predicted
 };
-// Whether a check fails by it.
+// Returns true if a check fails by the change.
 constexpr bool fails(RunChangeKind kind) { return kind < RunChangeKind::kNew; }
 
 struct MovedPart {
@@ -63,13 +63,13 @@ struct RunChange {
   std::optional<MovedPart> moved{};     // of a worse time; nothing: the prediction is the same
 };
 
-// In the order of the baseline, then new runs in theirs. `most_points`: percentage points that an
-// error may grow by.
+// The changes come in the order of the baseline, then new runs in theirs. An error may grow by
+// `most_points` percentage points.
 std::vector<RunChange> changes_since(const Baseline& baseline, const std::vector<RunResult>& runs,
                                      double most_points);
 
-// Of the lines that are no records now those that were none of the baseline's. Places in the file
-// may differ.
+// Returns those of the lines that are no records now which the baseline does not have. A line is
+// the same wherever it stands in its file.
 std::vector<std::string> newly_malformed(const Baseline& baseline,
                                          const std::vector<std::string>& malformed);
 

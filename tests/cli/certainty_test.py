@@ -111,7 +111,7 @@ class Anchors(CliTest):
         self.assertGreater(self.good_json(*question, "--anchor", slow)["time"]["step_s"], before)
         simulated = self.good_json("simulate", "plan.json", "--stack", "fsdp2023", "--anchor", slow)
         self.assertGreater(simulated["time"]["step_s"], before)
-        self.assertIn("anchor mosaic_v2/", self.good(*question, "--anchor", slow))
+        self.assertIn("calibrated on mosaic_v2/", self.good(*question, "--anchor", slow))
 
     def test_what_is_no_measured_run_is_refused(self):
         for text, says in (("", "expected a measured run (zplan.runs/1), got none"),

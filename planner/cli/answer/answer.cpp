@@ -13,6 +13,7 @@
 #include "planner/cli/frame/interrupt.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/predict/measured_use.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
@@ -138,6 +139,7 @@ Answer find_answer(const PlanCommand& typed) {
                 .best = {},
                 .relaxing = {},
                 .anchors = {},
+                .memory_calibration = {},
                 .evidence = {},
                 .pins = {},
                 .elapsed = {},
@@ -146,10 +148,11 @@ Answer find_answer(const PlanCommand& typed) {
   answer.cluster.headroom = headroom_of(command, answer.cluster);
   require_kernel_set(command, answer.cluster);
   StackUse use = find_stack_use(command.stack, command.anchor);
+  command.pins.constraints = constraints_of(command);
+  learn_measured_of_question(command, command.pins, answer.model, answer.cluster, use);
   plan_with_stack(use, answer.cluster, command.pins);
   answer.cluster = varied(std::move(answer.cluster), command.changes);
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
-  command.pins.constraints = constraints_of(command);
   Progress progress;
   const SearchOptions options{
       .threads = command.threads,
@@ -188,6 +191,7 @@ Answer find_answer(const PlanCommand& typed) {
     answer.best =
         examine(plan, answer.model, answer.cluster, use.evidence, exact.find(chosen->plan));
     answer.anchors = std::move(use.anchors);
+    answer.memory_calibration = std::move(use.memory);
   }
   answer.evidence = std::move(use.evidence);
   answer.pins = std::move(command.pins);

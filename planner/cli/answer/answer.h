@@ -10,6 +10,7 @@
 #include "planner/cli/frame/options.h"
 #include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
+#include "planner/cli/predict/stack_use.h"
 #include "planner/search/search.h"
 #include "planner/validate/anchoring.h"
 
@@ -30,11 +31,12 @@ struct Answer {
   SearchResult search;
   // Nothing when no plan fits, unless capacity is ignored: then the closest one.
   std::optional<FoundPlan> best;
-  std::string relaxing;            // where nothing fits: an option without which a plan does
-  std::vector<Anchor> anchors;     // what --anchor changed
-  Evidence evidence;               // of the stack whose rates the cluster has
-  Pins pins;                       // those of the stack, too
-  std::optional<Seconds> elapsed;  // only when asked for: differs from call to call
+  std::string relaxing;         // where nothing fits: an option without which a plan does
+  std::vector<Anchor> anchors;  // what --anchor and --measured changed
+  std::optional<MemoryCalibration> memory_calibration{};
+  Evidence evidence;                           // of the stack whose rates the cluster has
+  Pins pins;                                   // those of the stack, too
+  std::optional<Seconds> elapsed;              // only when asked for: differs from call to call
   std::vector<std::string> assumed, left_out;  // of a foreign model, a sentence each
 };
 

@@ -396,10 +396,11 @@ Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
              {"pareto", command.pareto ? unbeaten(answer) : left_out()},
              {"timing", answer.elapsed ? timing_sheet(*answer.elapsed) : left_out()},
              {"anchors", anchors_value(answer.anchors)},
+             {"memory_calibration", memory_calibration_value(answer.memory_calibration)},
              {"sources", sources_value(answer, command.sources)}});
   out.say("{verdict}");
   out.print("\n");
-  out.show({"anchors", "model", "cluster", "objective"});
+  out.show({"anchors", "memory_calibration", "model", "cluster", "objective"});
   out.print("\n");
   if (answer.best) say_plan(out, *answer.best);
   out.show({"search", "rejected"});

@@ -8,6 +8,7 @@
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/plan_file.h"
+#include "planner/cli/predict/measured_use.h"
 #include "planner/cli/predict/planned_file.h"
 #include "planner/cli/predict/stack_use.h"
 
@@ -20,15 +21,25 @@ ChosenPlan plan_of_file(const PlanSource& source) {
   Cluster cluster = cluster_of(read, question.cluster);
   cluster.headroom = question.headroom;
   StackUse use = find_stack_use(question.stack, "");
+  const bool is_measured = question.measured_plan.empty();  // this plan, if any
+  if (!is_measured) learn_measured_file(question.measured, question.measured_plan, use);
   simulate_with_stack(use, read.plan, cluster);
   cluster = varied(std::move(cluster), question.changes);
   ChosenPlan chosen{.planned = planned_job(read),
-                    .cluster = std::move(cluster),
+                    .cluster = {},
                     .memory = {},
-                    .evidence = std::move(use.evidence),
+                    .evidence = {},
                     .time = {},
                     .search = {},
                     .pins = {}};
+  if (is_measured) {
+    learn_measured(question.measured, {source.plan, chosen.planned, cluster}, use);
+    take_over(use, cluster);
+  }
+  chosen.cluster = std::move(cluster);
+  chosen.evidence = std::move(use.evidence);
+  chosen.anchors = std::move(use.anchors);
+  chosen.memory_calibration = std::move(use.memory);
   chosen.memory = predict_memory(chosen.planned, chosen.cluster);
   return chosen;
 }
@@ -49,6 +60,8 @@ std::optional<ChosenPlan> choose_plan(const PlanSource& source) {
                     .cluster = std::move(answer.cluster),
                     .memory = std::move(best.memory),
                     .evidence = std::move(answer.evidence),
+                    .anchors = std::move(answer.anchors),
+                    .memory_calibration = std::move(answer.memory_calibration),
                     .time = std::move(best.time),
                     .search = std::move(answer.search),
                     .pins = std::move(answer.pins)};

@@ -17,6 +17,8 @@ constexpr const char* kPlanFooter =
     "  ./zplan plan --model 1T --cluster dgx2x32\n"
     "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
     "  ./zplan plan --model gpt2 --cluster dgx2x2 --objective cheapest --price 2.5/h --tokens 10B\n"
+    "  ./zplan plan --model gpt2 --cluster dgx-h100 --stack torchtitan --measured 5.2s --of "
+    "mine.json\n"
     "  ./zplan plan --model my-model.json --cluster my-node.jsonx4 -o plan.json\n";
 
 Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, bool top_level) {
@@ -26,6 +28,9 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
   PinOptions pins;
   bool version = false;  // taken before; here for the help
   add_question(syntax, pins, command);
+  add_measured(syntax, command.measured);
+  add_measured_plan(syntax, command.measured_plan,
+                    "The plan whose run --measured is of [the one that the pins leave]");
   add_objective(syntax, command);
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
   syntax.flag("--bundle", command.bundle,
@@ -46,6 +51,7 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
   if (auto help = read_with_question(syntax, arguments, pins, command, "zplan"))
     return std::move(*help);
   check_objective(command);
+  check_measured(command.measured, command.measured_plan);
   if (command.bundle && command.output.empty())
     throw_bad_input("--bundle: expected -o FILE beside it");
   return command;
@@ -56,7 +62,7 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
 Command parse_plan(const std::vector<std::string>& arguments) {
   Syntax syntax("Find a plan for a model on a cluster: the simplest within 2 % of the fastest",
                 "zplan plan --model M --cluster C [options]",
-                kObjectivesHelp + std::string(kPlanFooter));
+                kObjectivesHelp + std::string(kMeasuredHelp) + kPlanFooter);
   return read_plan(syntax, arguments, false);
 }
 

@@ -19,6 +19,7 @@ constexpr Unexplained kRows[] = {
     {"pareto[].*", kOther},
     {"homes.*", "other homes of what is kept for backward, each simulated by itself"},
     {"timing.*", "measured, and different from call to call"},
+    {"memory_calibration.*", "of what was measured, and how far it is from what was predicted"},
     {"anchors[].*", "of measured runs of the user's own, before and after they moved the rates"},
     {"infinity.*",
      "closed forms of ZeRO-Infinity (models/zero_infinity.h) beside memory.TIER.by_category"},

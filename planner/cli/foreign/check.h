@@ -10,6 +10,7 @@
 #include "planner/cli/foreign/trial.h"
 #include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
+#include "planner/cli/predict/stack_use.h"
 #include "planner/foreign/frameworks/framework.h"
 
 namespace zplan {
@@ -29,6 +30,8 @@ struct Check {
   MemoryPrediction memory{};
   std::optional<TimePrediction> time{};
   std::vector<ConfigChange> changes{};  // the best first
+  std::vector<Anchor> anchors{};        // what --measured changed
+  std::optional<MemoryCalibration> memory_calibration{};
 };
 
 // The plans that lie one or two decisions away, that the framework can say.

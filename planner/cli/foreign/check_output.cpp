@@ -101,6 +101,9 @@ Sheet check_sheet(const Check& check) {
              {"fits", check.planned && !check.memory.infeasible},
              {"starts", !check.setup.is_broken()}});
   out.print(paragraph(line));
+  out.facts({{"anchors", anchors_value(check.anchors)},
+             {"memory_calibration", memory_calibration_value(check.memory_calibration)}});
+  out.show_apart({"anchors", "memory_calibration"});
   say_findings(out, "What is wrong with it, or assumed", check.setup, true);
   out.fact("illegal", check.illegal.empty() ? Value() : Value(check.illegal));
   if (!check.planned) return out;

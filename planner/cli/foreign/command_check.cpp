@@ -8,6 +8,7 @@
 #include "planner/cli/foreign/check.h"
 #include "planner/cli/foreign/setup_cluster.h"
 #include "planner/cli/frame/plan_file.h"
+#include "planner/cli/predict/measured_use.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
 #include "planner/foreign/frameworks/config_file.h"
@@ -65,10 +66,14 @@ void find_changes(Check& check, const JsonNode& root, const Surroundings& around
                                try_plan(other, model, check.cluster, false)});
 }
 
-void predict(Check& check, const ModelConfig& model, const Evidence& evidence) {
+void predict(Check& check, const CheckCommand& command, const ModelConfig& model, StackUse use) {
   check.planned = build_job(check.setup.plan, model);
+  learn_measured(command.question.measured, {command.config, *check.planned, check.cluster}, use);
+  take_over(use, check.cluster);
+  check.anchors = std::move(use.anchors);
+  check.memory_calibration = std::move(use.memory);
   check.memory = predict_memory(*check.planned, check.cluster);
-  check.time = predict_time(*check.planned, check.cluster, evidence);
+  check.time = predict_time(*check.planned, check.cluster, use.evidence);
 }
 
 std::optional<ModelConfig> described_model(const ConfigFile& config) {
@@ -133,12 +138,12 @@ ExitCode execute(const CheckCommand& command) {
   compare_asked(question.pins, check.setup);
   if (!question.stack.empty()) check.setup.stack = question.stack;
   check.setup.plan.hardware = cluster.name;
-  SetupCluster use = cluster_of_setup(check.setup, std::move(cluster));
-  check.cluster = std::move(use.cluster);
+  SetupCluster setup = cluster_of_setup(check.setup, std::move(cluster));
+  check.cluster = std::move(setup.cluster);
   if (auto why = no_plan(check.setup.plan, model, check.cluster)) {
     check.illegal = std::move(*why);
   } else {
-    predict(check, model, use.evidence);
+    predict(check, command, model, std::move(setup.use));
     find_changes(check, config.root, around);
   }
   write_answer(check_sheet(check), command.json);

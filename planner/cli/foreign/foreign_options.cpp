@@ -37,13 +37,16 @@ Command parse_check(const std::vector<std::string>& arguments) {
       "\nExamples:\n"
       "  ./zplan check ds_config.json --model llama3-8b --cluster dgx-h100 --recompute full\n"
       "  ./zplan check ds_config.json --with hf --model gpt2 --cluster dgx-a100 --recompute "
-      "full\n");
+      "full\n"
+      "  ./zplan check ds_config.json --model llama3-8b --cluster dgx-h100 --measured 38%MFU\n" +
+          std::string(kMeasuredHelp));
   syntax.positional("CONFIG", command.config,
                     "Of DeepSpeed, Megatron-LM, torchtitan, Accelerate and others");
   PlanCommand& question = command.question;
   syntax.text("-m,--model", question.model, "M", "The model: llama3-8b, or a .json file");
   syntax.text("-c,--cluster", question.cluster, "C", "Where to: dgx-h100x4, or a .json file");
   syntax.text("--stack", question.stack, "S", "Whose kernels and rates [the framework's]");
+  add_measured(syntax, question.measured);
   add_changes(syntax, question.changes);
   add_headroom(syntax, question.headroom);
   pins.add("/batch/global_batch", syntax, question.pins);

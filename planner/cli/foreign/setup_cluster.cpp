@@ -3,9 +3,6 @@
 #include <utility>
 
 #include "hwprofiles/memory_quantity.h"
-
-#include "planner/cli/predict/stack_use.h"
-
 namespace zplan {
 
 SetupCluster cluster_of_setup(const Setup& setup, Cluster cluster) {
@@ -17,7 +14,7 @@ SetupCluster cluster_of_setup(const Setup& setup, Cluster cluster) {
       .uncertainty = 0,
       .source = "given",
       .ref = "the configuration"};
-  return {std::move(cluster), std::move(use.evidence)};
+  return {std::move(cluster), std::move(use)};
 }
 
 }  // namespace zplan

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "hwprofiles/hw_profile.h"
-#include "planner/certainty/knowledge.h"
+#include "planner/cli/predict/stack_use.h"
 #include "planner/foreign/frameworks/setup.h"
 
 namespace zplan {
 
 struct SetupCluster {
   Cluster cluster;
-  Evidence evidence;  // of the stack
+  StackUse use;  // of the stack
 };
 
 // With the rates and the memory of the setup's stack, and with its buffers.

@@ -15,6 +15,7 @@
 #include "planner/search/grid.h"
 #include "planner/search/questions/objective.h"
 #include "planner/search/search.h"
+#include "planner/validate/measured.h"
 
 namespace zplan {
 
@@ -28,6 +29,8 @@ struct PlanCommand {
   std::string model, cluster;
   std::string stack;                 // empty: our own
   std::string anchor;                // measured runs of the user's own
+  Measured measured;                 // of a run of one plan
+  std::string measured_plan;         // which one; empty: see planner/cli/predict/measured_use.h
   std::vector<std::string> changes;  // of the cluster, "nvme=50GB/s" (hwprofiles/quantities.h)
   Pins pins;
   std::vector<std::string> only, never;  // constraints (planner/plan/constraint.h)
@@ -55,6 +58,8 @@ struct SimulateCommand {
   std::string cluster;               // empty: the one the plan names
   std::string stack;                 // empty: our own
   std::string anchor;                // measured runs of the user's own
+  Measured measured;                 // as PlanCommand
+  std::string measured_plan;         // empty: this plan
   std::vector<std::string> changes;  // as PlanCommand
   std::string trace, timeline;
   std::optional<int> steps;  // empty: until the step time is steady
@@ -287,7 +292,8 @@ struct ReportCommand {
   std::vector<std::string> plans;
   std::string cluster;   // of all; empty: those that they name
   std::string stack;     // of all; empty: our own
-  std::string measured;  // the timeline of a run
+  std::string timeline;  // of a run of the first plan
+  Measured measured;     // numbers of one
   std::string output;    // the page
   double headroom = kUsualHeadroom;
   int threads = 1;

@@ -56,6 +56,21 @@ void add_changes(Syntax& syntax, std::vector<std::string>& changes) {
                 });
 }
 
+void add_measured(Syntax& syntax, Measured& measured) {
+  syntax.parsed_each("--measured", "X",
+                     "What the run took: 5.2s, 38%MFU, 61GiB .., a speed and a size at most",
+                     [&measured](const std::string& word) { measured.add(word); });
+}
+
+void add_measured_plan(Syntax& syntax, std::string& plan, const std::string& help) {
+  syntax.text("--of", plan, "PLAN.json", help);
+}
+
+void check_measured(const Measured& measured, const std::string& plan) {
+  if (!plan.empty() && measured.is_empty())
+    throw_bad_input("--of: expected --measured beside it, as in: --measured 5.2s --of plan.json");
+}
+
 void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("-m,--model", command.model, "M",
               "Model: a name (zplan models), a .json file, or a folder of Hugging Face");

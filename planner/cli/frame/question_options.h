@@ -28,6 +28,22 @@ std::vector<std::string> lasting(const std::vector<std::string>& arguments);
 
 // Other hardware than the cluster's.
 void add_changes(Syntax& syntax, std::vector<std::string>& changes);
+// These add --measured, what a run took, and --of, the plan that ran
+// (planner/cli/predict/measured_use.h).
+void add_measured(Syntax& syntax, Measured& measured);
+void add_measured_plan(Syntax& syntax, std::string& plan, const std::string& help);
+// Throws Error where a plan is named of which nothing was measured.
+void check_measured(const Measured& measured, const std::string& plan);
+// This text closes the help of each subcommand that takes them.
+inline constexpr const char* kMeasuredHelp =
+    "\n--measured is what your run of a plan took; it calibrates the software, as a calibration "
+    "run "
+    "does:\n"
+    "  5.2s, 850ms         a step                9500tok/s    of all GPUs; 9500tok/s/gpu: of one\n"
+    "  412TFLOP/s, 38%MFU  per GPU, of model FLOPs: causal attention, without recomputation\n"
+    "  61GiB               of the fullest GPU, as nvidia-smi shows it; 61GiB:reserved, "
+    "61GiB:allocated:\n"
+    "                      as torch.cuda.max_memory_reserved and max_memory_allocated say\n";
 // What a plan is asked for.
 void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command);
 void add_effort(Syntax& syntax, PlanCommand& command);

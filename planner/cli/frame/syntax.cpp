@@ -136,10 +136,15 @@ void Syntax::text(const std::string& names, std::optional<std::string>& target,
 
 void Syntax::texts(const std::string& names, std::vector<std::string>& target,
                    const std::string& type, const std::string& help) {
-  const auto set_or_fail = [names, &target](const std::vector<std::string>& words) {
+  parsed_each(names, type, help, [&target](const std::string& word) { target.push_back(word); });
+}
+
+void Syntax::parsed_each(const std::string& names, const std::string& type, const std::string& help,
+                         const std::function<void(const std::string&)>& set) {
+  const auto set_or_fail = [names, set](const std::vector<std::string>& words) {
     for (const std::string& word : words) {
       if (word.empty()) throw_bad_input(last_name(names) + ": expected a value, got \"\"");
-      target.push_back(word);
+      set(word);
     }
   };
   parser_->app.add_option_function<std::vector<std::string>>(names, set_or_fail, help)

@@ -56,6 +56,9 @@ class Syntax {
   // `set` checks the word and throws Error.
   void parsed(const std::string& names, const std::string& type, const std::string& help,
               const std::function<void(const std::string&)>& set);
+  // The same, once or several times.
+  void parsed_each(const std::string& names, const std::string& type, const std::string& help,
+                   const std::function<void(const std::string&)>& set);
   // An argument without dashes; stays empty when there is none.
   void positional(const std::string& name, std::string& target, const std::string& help);
   // Any number of them.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "planner/cli/frame/sheet.h"
+#include "planner/core/quantity.h"
 #include "planner/core/text.h"
 
 namespace zplan {
@@ -32,15 +33,44 @@ Value moved_value(const std::vector<MovedRate>& moved) {
   return {std::move(rows), words.empty() ? "; no rate moved by 1 %" : words};
 }
 
+Value interval_value(const TimeInterval& interval) {
+  return {Sheet{{"low_s", interval.low}, {"high_s", interval.high}},
+          fmt::format("{} .. {}", format_seconds(interval.low), format_seconds(interval.high))};
+}
+
+std::string_view reading_words(MemoryReading reading) {
+  switch (reading) {
+    case MemoryReading::kDevice:
+      return "nvidia_smi";
+    case MemoryReading::kReserved:
+      return "reserved";
+    case MemoryReading::kAllocated:
+      return "allocated";
+  }
+  return "";
+}
+
+// This warns where the rates would have to move further than what is known of them allows.
+std::string outside_words(const Anchor& anchor) {
+  const TimeInterval& after = anchor.interval_after;
+  const bool is_inside = after.low <= anchor.measured && anchor.measured <= after.high;
+  return is_inside ? ""
+                   : "; the measured step lies outside even then: is it of this plan, and of this "
+                     "software?";
+}
+
 Sheet anchor_sheet(const Anchor& anchor) {
   Sheet out{{"run", {anchor.run, visible(anchor.run)}},
             {"measured_s", anchor.measured},
             {"before_s", anchor.before},
             {"after_s", anchor.after},
+            {"interval_before", interval_value(anchor.interval_before)},
+            {"interval_after", interval_value(anchor.interval_after)},
             {"moved", moved_value(anchor.moved)}};
   out.say(
-      "anchor {run}: measured {measured_s}, predicted {before_s} before and {after_s} "
-      "after{moved}");
+      "calibrated on {run}: a step of {measured_s} measured, {before_s} ({interval_before}) "
+      "predicted before and {after_s} ({interval_after}) after{moved}{}",
+      {outside_words(anchor)});
   return out;
 }
 
@@ -50,6 +80,27 @@ Value anchors_value(const std::vector<Anchor>& anchors) {
   if (anchors.empty()) return left_out();
   Value out = each(anchors, anchor_sheet);
   out.words += "\n";
+  return out;
+}
+
+Value memory_calibration_value(const std::optional<MemoryCalibration>& calibration) {
+  if (!calibration) return left_out();
+  const MeasuredMemory& found = calibration->found;
+  Sheet out{{"run", {calibration->run, visible(calibration->run)}},
+            {"stack", calibration->stack},
+            {"device", found.device},
+            {"reading", reading_words(found.reading)},
+            {"measured_bytes", calibration->measured},
+            {"predicted_bytes", calibration->predicted},
+            {"offset_bytes", found.offset}};
+  const Bytes size{std::abs(found.offset.value)};
+  out.say(
+      "calibrated on {run}: {} of a GPU measured, {} predicted ({reading}); every plan of {stack} "
+      "on {device} is taken to hold {} {} than predicted, since one number cannot tell whether "
+      "the difference grows with the plan",
+      {format_bytes(calibration->measured), format_bytes(calibration->predicted),
+       format_bytes(size), found.offset.value < 0 ? "less" : "more"});
+  out.print("\n");
   return out;
 }
 

@@ -13,6 +13,7 @@ ExitCode execute(const MemoryCommand& command) {
   MemoryAnswer answer{.planned = std::move(chosen->planned),
                       .cluster = std::move(chosen->cluster),
                       .memory = std::move(chosen->memory),
+                      .memory_calibration = std::move(chosen->memory_calibration),
                       .deepspeed = {}};
   if (command.deepspeed) answer.deepspeed = compare_with_deepspeed(answer.planned, answer.cluster);
   write_answer(memory_answer_sheet(answer), command.json);

@@ -135,8 +135,10 @@ std::vector<std::string> reasons_of_difference(const MemoryAnswer& answer) {
 
 Sheet memory_answer_sheet(const MemoryAnswer& answer) {
   const Sheet memory = memory_sheet(answer.memory, kIndent, kCategoryCount);
+  const Value calibration = memory_calibration_value(answer.memory_calibration);
   Sheet out("zplan.memory/1");
   if (!answer.memory.infeasible) out.print(fullest_line(answer.memory));
+  out.print(calibration.words);
   say_plan(out, answer.planned, answer.cluster, answer.memory, memory);
   say_memory(out, memory);
   if (find_kernel_set(answer.planned.plan.kernel_set).runs_on != RunsOn::kCpu) {
@@ -148,6 +150,7 @@ Sheet memory_answer_sheet(const MemoryAnswer& answer) {
   out.fact("deepspeed", answer.deepspeed ? Value(deepspeed_sheet(answer)) : nullptr);
   out.show({"deepspeed"});
   out.heading("Fingerprint {fingerprint}");
+  out.fact("memory_calibration", calibration);
   return out;
 }
 

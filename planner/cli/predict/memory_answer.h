@@ -8,6 +8,7 @@
 
 #include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
+#include "planner/cli/predict/stack_use.h"
 #include "planner/search/deepspeed_estimate.h"
 
 namespace zplan {
@@ -26,6 +27,7 @@ struct MemoryAnswer {
   PlannedJob planned;
   Cluster cluster;
   MemoryPrediction memory;
+  std::optional<MemoryCalibration> memory_calibration;
   std::optional<DeepSpeedComparison> deepspeed;  // when asked for
 };
 

@@ -1,9 +1,14 @@
+#include <fmt/format.h>
+
 #include <utility>
+#include <variant>
 
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/question_options.h"
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
+#include "planner/core/error.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -14,15 +19,22 @@ constexpr std::int64_t kMaxSimulatedSteps = 1000;
 
 Command parse_simulate(const std::vector<std::string>& arguments) {
   SimulateCommand command;
-  Syntax syntax("Predict the step of a plan in detail", "zplan simulate PLAN.json [options]",
-                "\nExamples:\n"
-                "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
-                "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n");
+  Syntax syntax(
+      "Predict the step of a plan in detail", "zplan simulate PLAN.json [options]",
+      "\nExamples:\n"
+      "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
+      "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n"
+      "  ./zplan simulate plan.json --stack torchtitan --measured 5.2s\n"
+      "  ./zplan simulate other.json --stack torchtitan --measured 5.2s --of plan.json\n" +
+          std::string(kMeasuredHelp));
   add_plan(syntax, command);
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+  add_measured(syntax, command.measured);
+  add_measured_plan(syntax, command.measured_plan,
+                    "The plan whose run --measured is of [this one]");
   add_changes(syntax, command.changes);
   add_headroom(syntax, command.headroom);
   syntax.flag("--ignore-capacity", command.ignore_capacity,
@@ -39,7 +51,10 @@ Command parse_simulate(const std::vector<std::string>& arguments) {
               "Write the memory of a step as a PyTorch memory snapshot (pickle)");
   syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.simulation/1)");
-  return read_with_plan(syntax, arguments, command, "simulate");
+  Command read = read_with_plan(syntax, arguments, command, "simulate");
+  if (const auto* const asked = std::get_if<SimulateCommand>(&read))
+    check_measured(asked->measured, asked->measured_plan);
+  return read;
 }
 
 Command parse_memory(const std::vector<std::string>& arguments) {
@@ -52,12 +67,21 @@ Command parse_memory(const std::vector<std::string>& arguments) {
                 "  ./zplan memory plan.json --deepspeed\n"
                 "  ./zplan memory --model llama3-70b --cluster dgx-h100x16\n");
   add_source(syntax, pins, command.source);
+  PlanCommand& question = command.source.question;
+  add_measured(syntax, question.measured);
+  add_measured_plan(syntax, question.measured_plan,
+                    "The plan whose run --measured is of [this one]");
   syntax.flag("--deepspeed", command.deepspeed,
               "Also what DeepSpeed's documented estimators say, and why it differs");
   syntax.flag("--json", command.json, "Print JSON (zplan.memory/1)");
   if (auto help = read_with_source(syntax, arguments, pins, command.source))
     return std::move(*help);
   require_one_source(command.source, "memory");
+  check_measured(question.measured, question.measured_plan);
+  if (question.measured.speed)
+    throw_bad_input(fmt::format(
+        "--measured: expected a size such as 61GiB, as a speed changes no memory, got {}",
+        in_quotes(question.measured.speed->text)));
   return command;
 }
 

@@ -6,6 +6,7 @@
 
 #include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
+#include "planner/cli/predict/stack_use.h"
 #include "planner/validate/anchoring.h"
 
 namespace zplan {
@@ -23,9 +24,10 @@ std::string over_text(const MemoryPrediction& memory);
 // what its interval rests on: what no run speaks for, and whether any was ever so fast.
 Sheet time_sheet(const PlannedJob& planned, const TimePrediction& time, std::size_t indent);
 
-// What runs of the user's own have changed (--anchor), left out without them; the words are a
-// paragraph per run and an empty line.
+// These values say what runs of the user's own have changed (--anchor, --measured), and are left
+// out without any; the words are a paragraph per run and an empty line.
 Value anchors_value(const std::vector<Anchor>& anchors);
+Value memory_calibration_value(const std::optional<MemoryCalibration>& calibration);
 
 // What simulate and memory say of any plan: of what, whether it fits, and the choices; JSON has its
 // memory here. Further down the memory for people.

@@ -8,6 +8,7 @@
 
 #include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
+#include "planner/cli/predict/stack_use.h"
 #include "planner/search/homes/families.h"
 #include "planner/validate/anchoring.h"
 
@@ -17,8 +18,9 @@ struct Simulation {
   PlannedJob planned;
   Cluster cluster;
   MemoryPrediction memory;
-  std::optional<TimePrediction> time;      // nothing when the plan does not fit and must
-  std::vector<Anchor> anchors;             // what --anchor changed
+  std::optional<TimePrediction> time;  // nothing when the plan does not fit and must
+  std::vector<Anchor> anchors;         // what --anchor and --measured changed
+  std::optional<MemoryCalibration> memory_calibration{};
   std::optional<HomesComparison> homes{};  // when asked for
 };
 

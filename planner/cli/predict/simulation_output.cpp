@@ -90,9 +90,10 @@ Sheet simulation_sheet(const Simulation& simulation) {
   const Value anchors = anchors_value(simulation.anchors);
   const Sheet memory = memory_sheet(simulation.memory, kIndent);
   Sheet out("zplan.simulation/1");
-  out.print(anchors.words);
+  const Value calibration = memory_calibration_value(simulation.memory_calibration);
+  out.print(anchors.words + calibration.words);
   say_plan(out, simulation.planned, simulation.cluster, simulation.memory, memory);
-  out.fact("time", nullptr);
+  out.facts({{"time", nullptr}, {"anchors", anchors}, {"memory_calibration", calibration}});
   if (!simulation.time) return out;
   const sim::SimResult& sim = simulation.time->sim;
   const Sheet time = time_sheet(simulation.planned, *simulation.time, kIndent);
@@ -119,7 +120,6 @@ Sheet simulation_sheet(const Simulation& simulation) {
     out.print(homes.text());
   }
   out.heading("Fingerprint {fingerprint}");
-  out.fact("anchors", anchors);
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planner/certainty/kind.h"
 #include "planner/cli/frame/output.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
@@ -41,6 +42,12 @@ void check_recipe(const StackProfile& stack) {
   if (found || stack.recipe.empty()) return;
   throw_bad_input(fmt::format("/recipe: expected one of {}, got {}{}", joined(known, ", "),
                               in_quotes(stack.recipe), did_you_mean(stack.recipe, known)));
+}
+
+StackMemory memory_of(const StackProfile& stack, const Cluster& cluster) {
+  StackMemory memory = stack.memory;
+  memory.measured = measured_for(memory, cluster);
+  return memory;
 }
 
 // Of runs of one's own there is one stack.
@@ -99,11 +106,19 @@ StackRates rates_of(const StackProfile& stack, const Cluster& cluster) {
   return stack.rates_on(find_kernel_set(cluster.node.device.kernel_set).capability);
 }
 
+std::optional<MeasuredMemory> measured_for(const StackMemory& memory, const Cluster& cluster) {
+  const std::string& device = cluster.node.device.name;
+  if (!memory.measured || same_class(memory.measured->device, device)) return memory.measured;
+  complain(fmt::format("--measured: the memory of {} says nothing of {}, and is not taken over",
+                       memory.measured->device, device));
+  return std::nullopt;
+}
+
 void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins) {
   if (!use.asked) return;
   const StackProfile& stack = use.evidence.stack;
   cluster.stack = rates_of(stack, cluster);
-  cluster.memory = stack.memory;
+  cluster.memory = memory_of(stack, cluster);
   std::string& usual = cluster.node.device.kernel_set;
   if (!pins.has("/kernel_set")) usual = kernels_of(stack, cluster, usual);
   const KernelSet& kernels = find_kernel_set(pins.get("/kernel_set", usual));
@@ -120,7 +135,7 @@ void simulate_with_stack(const StackUse& use, const Plan& plan, Cluster& cluster
   if (!use.asked) return;
   const StackProfile& stack = use.evidence.stack;
   cluster.stack = rates_of(stack, cluster);
-  cluster.memory = stack.memory;
+  cluster.memory = memory_of(stack, cluster);
   const std::string own = kernels_of(stack, cluster, plan.kernel_set);
   if (own == plan.kernel_set) return;
   complain(

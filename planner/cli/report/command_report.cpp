@@ -7,7 +7,7 @@ namespace zplan {
 
 ExitCode execute(const ReportCommand& command) {
   std::vector<std::string> inputs = command.plans;
-  inputs.push_back(command.measured);
+  inputs.push_back(command.timeline);
   check_outputs({command.output}, inputs);
   check_page();
   const Report report = make_report(command);

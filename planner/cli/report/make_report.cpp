@@ -14,6 +14,8 @@ PlanSource source_of(const ReportCommand& command, const std::string& plan) {
   source.plan = plan;
   source.question.cluster = command.cluster;
   source.question.stack = command.stack;
+  source.question.measured = command.measured;
+  if (!command.measured.is_empty()) source.question.measured_plan = command.plans.front();
   source.question.headroom = command.headroom;
   source.question.threads = command.threads;
   source.question.ignore_capacity = true;  // what does not fit is shown, too
@@ -29,7 +31,8 @@ ReportedPlan reported(const std::string& file, const ChosenPlan& chosen, bool re
            .cluster = chosen.cluster,
            .memory = chosen.memory,
            .time = predict_time(chosen.planned, chosen.cluster, chosen.evidence, options),
-           .anchors = {}}};
+           .anchors = chosen.anchors,
+           .memory_calibration = chosen.memory_calibration}};
 }
 
 // The question that the plan answers: what is trained, with which kernels, on what.
@@ -45,12 +48,12 @@ Answer search_beside(const ReportCommand& command, const ChosenPlan& chosen) {
 }
 
 Comparison compare_with_run(const Timeline& predicted, const ReportCommand& command) {
-  const Timeline run = read_timeline(command.measured, "exec");
+  const Timeline run = read_timeline(command.timeline, "exec");
   if (run.fingerprint != predicted.fingerprint)
     throw_bad_input(fmt::format(
         "--measured: {} is of another plan than {}, or of another version "
         "of it: expected fingerprint {}, got {}",
-        command.measured, command.plans.front(), predicted.fingerprint, run.fingerprint));
+        command.timeline, command.plans.front(), predicted.fingerprint, run.fingerprint));
   return compare(predicted, run, JoinBy::kOperation);
 }
 
@@ -60,7 +63,7 @@ Report make_report(const ReportCommand& command) {
   std::optional<PlanPrices> prices =
       find_prices({.source = source_of(command, command.plans.front()), .check = false});
   ZPLAN_ASSERT(prices.has_value());  // plans from files are shown whether they fit or not
-  const bool compares = !command.measured.empty();
+  const bool compares = !command.timeline.empty();
   Answer answer = search_beside(command, prices->chosen);
   Report report{.plans = {reported(command.plans.front(), prices->chosen, true, !compares)},
                 .prices = *std::move(prices),

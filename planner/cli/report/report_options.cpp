@@ -6,6 +6,16 @@
 #include "planner/core/error.h"
 
 namespace zplan {
+namespace {
+
+// A word that begins with a digit is a number of the run; another word names a timeline.
+void add_run(ReportCommand& command, const std::string& word) {
+  if (is_measured_number(word)) return command.measured.add(word);
+  if (!command.timeline.empty()) throw_bad_input("--measured: expected one timeline, got two");
+  command.timeline = word;
+}
+
+}  // namespace
 
 Command parse_report(const std::vector<std::string>& arguments) {
   ReportCommand command;
@@ -14,14 +24,17 @@ Command parse_report(const std::vector<std::string>& arguments) {
                 "\nExamples:\n"
                 "  ./zplan report plan.json -o report.html\n"
                 "  ./zplan report plan.json other.json -o report.html\n"
-                "  ./zplan report plan.json --measured exec.json -o report.html\n");
+                "  ./zplan report plan.json --measured exec.json -o report.html\n"
+                "  ./zplan report plan.json --measured 5.2s -o report.html\n" +
+                    std::string(kMeasuredHelp));
   syntax.positionals("PLAN.json", command.plans, "The plan, and others to show beside it");
   syntax.text("-o,--output", command.output, "FILE", "The page");
   syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plans name");
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
-  syntax.text("--measured", command.measured, "TIMELINE.json",
-              "A run of the first plan (zplan run --timeline), beside the prediction");
+  syntax.parsed_each("--measured", "TIMELINE.json|X",
+                     "A run of the first plan (zplan run --timeline), or what it took, as 5.2s",
+                     [&command](const std::string& word) { add_run(command, word); });
   add_headroom(syntax, command.headroom);
   add_threads(syntax, command.threads);
   command.arguments = arguments;

@@ -31,6 +31,15 @@ std::string verdict_of(const Report& report, const ReportedPlan& plan) {
   return verdict_line(answer);
 }
 
+// Each line says what was measured and what it changed.
+std::vector<std::string> calibration_lines(const Simulation& simulation) {
+  std::vector<std::string> lines;
+  for (const Anchor& anchor : simulation.anchors) lines.push_back(anchors_value({anchor}).words);
+  if (simulation.memory_calibration)
+    lines.push_back(memory_calibration_value(simulation.memory_calibration).words);
+  return lines;
+}
+
 Sheet plan_sheet(const Report& report, const ReportedPlan& plan) {
   const Simulation& s = plan.simulation;
   return {{"file", plan.file},
@@ -40,6 +49,7 @@ Sheet plan_sheet(const Report& report, const ReportedPlan& plan) {
           {"cluster", s.cluster.name},
           {"cluster_words", cluster_words(s.cluster)},
           {"choices", plan_lines(s.planned.plan, s.planned.model)},
+          {"calibrations", calibration_lines(s)},
           {"fingerprint", s.planned.fingerprint},
           {"global_batch", s.planned.plan.batch.global_batch},
           {"sequence", s.planned.plan.batch.sequence},

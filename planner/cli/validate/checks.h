@@ -33,7 +33,7 @@ struct Checks {
   bool passes() const;
 };
 
-// Nothing where none is asked for. Throws Error where baseline and runs have no run in common.
+// Returns nothing if no check is asked for. Throws Error if baseline and runs share no run.
 std::optional<Checks> find_checks(const ValidateCommand& command, std::optional<Baseline> baseline,
                                   const Validation& validation);
 

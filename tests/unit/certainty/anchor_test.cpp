@@ -64,6 +64,21 @@ TEST(Anchor, PutsWhatTheHardwareLeavesOpenIntoTheOverallFactor) {
   EXPECT_NEAR(after.mean[kOverall], 0.3 * 0.04 / (0.04 + 0.01), 1e-12);
 }
 
+// A one-sided constant is likeliest as it is predicted.
+TEST(Anchor, ARunThatWasPredictedRightMovesNoOneSidedConstantEither) {
+  Knowledge knowledge = prior();
+  knowledge.slower[kOverall] = 0.2;
+  AnchorRun run = run_of(0, 0.5, 0);
+  run.reliances[kOverall] = 1;
+  const Knowledge after = anchored(knowledge, run);
+  EXPECT_EQ(after.mean[kGemm], 0);
+  EXPECT_EQ(after.mean[kOverall], 0);
+  EXPECT_EQ(after.slower[kOverall], 0);
+  EXPECT_LT(spread_of(after, run.reliances).sd, spread_of(knowledge, run.reliances).sd);
+  run.log_error = 0.2;
+  EXPECT_GT(anchored(knowledge, run).mean[kOverall], 0);
+}
+
 TEST(Anchor, MovedRatesStayWithinWhatARateMayBe) {
   Knowledge knowledge = prior();
   const Constant exposed = constant_of(&StackRates::tensor_exposed);

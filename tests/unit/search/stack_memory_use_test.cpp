@@ -51,6 +51,60 @@ TEST_F(StackMemoryUseOf, OwnSoftwareIsTheSlabAndTheReserve) {
   EXPECT_TRUE(own.replay.has_value()) << "reported all the same";
 }
 
+TEST_F(StackMemoryUseOf, WhatWasMeasuredOfTheDeviceIsHeldBesideTheAllocator) {
+  for (const bool given : {false, true}) {
+    if (given) give(kLibraries, 100e6, 0.1);
+    const StackMemoryUse before = use();
+    const Bytes offset{1LL << 30};
+    cluster_.memory.measured = {.offset = offset, .predicted = before.device.central, .device = {}};
+    const StackMemoryUse after = use();
+    EXPECT_EQ(after.device.central, before.device.central + offset);
+    EXPECT_EQ(after.device.bound, before.device.bound + offset) << "of the plan that was measured";
+    EXPECT_EQ(after.shown.central, before.shown.central + offset);
+    EXPECT_EQ(after.allocated.central, before.allocated.central);
+    EXPECT_EQ(after.reserved.bound, before.reserved.bound);
+    cluster_.memory.measured.reset();
+  }
+}
+
+TEST_F(StackMemoryUseOf, WhatWasMeasuredOfTheAllocatorIsHeldByIt) {
+  const StackMemoryUse before = use();
+  const Bytes offset{-(1LL << 28)};
+  cluster_.memory.measured = {.offset = offset,
+                              .predicted = before.device.central,
+                              .reading = MemoryReading::kAllocated,
+                              .device = {}};
+  const StackMemoryUse after = use();
+  EXPECT_EQ(after.allocated.central, before.allocated.central + offset);
+  EXPECT_EQ(after.reserved.central, before.reserved.central + offset);
+  EXPECT_EQ(after.device.central, before.device.central + offset);
+  EXPECT_EQ(after.shown.central, before.shown.central + offset);
+}
+
+// [derived] Twice as much as the measured plan holds: one standard deviation is the offset.
+TEST_F(StackMemoryUseOf, AnOffsetIsLessSureTheFurtherAPlanIsFromTheMeasuredOne) {
+  const StackMemoryUse before = use();
+  const Bytes offset{1LL << 30};
+  const auto sd = [](const MemoryEstimate& estimate) {
+    return static_cast<double>((estimate.bound - estimate.central).value) / 1.645;
+  };
+  cluster_.memory.measured = {
+      .offset = offset, .predicted = {before.device.central.value / 2}, .device = {}};
+  const double added = std::sqrt(std::pow(sd(use().device), 2) - std::pow(sd(before.device), 2));
+  EXPECT_NEAR(added, static_cast<double>(offset.value), 1e-3 * static_cast<double>(offset.value));
+}
+
+TEST_F(StackMemoryUseOf, WhatWasMeasuredCountsInTheVerdict) {
+  const auto reserve = [&] { return memory_use(job(), cluster_)[0].reserve; };
+  const Bytes before = reserve(), offset{1LL << 30};
+  cluster_.memory.measured = {.offset = offset, .predicted = use().device.central, .device = {}};
+  EXPECT_EQ(reserve(), before + offset);
+  give(kLibraries, 0);
+  EXPECT_EQ(reserve(), before) << "its own memory is held against that";
+  cluster_.memory.measured->offset = {-offset.value};
+  EXPECT_EQ(reserve(), before - offset);
+}
+
 TEST_F(StackMemoryUseOf, AStacksQuantitiesAddUp) {
   give(kLibraries, 0);
   const StackMemoryUse none = use();

@@ -6,7 +6,7 @@ d3.select("#subject").text(`${P.model} on ${P.cluster_words}`);
   const h1 = d3.select("#verdict");
   h1.append("span").attr("class", P.fits ? "answer" : "answer no").text(P.fits ? "Yes" : "No");
   h1.append("span").text(": " + rest.join(": "));
-  d3.select("#choices").selectAll("li").data(P.choices).join("li").text(t => t);
+  d3.select("#choices").selectAll("li").data(P.choices.concat(P.calibrations)).join("li").text(t => t);
   const t = P.time, gpu = P.memory.gpu;
   const figures = [
     [seconds(t.step_s), `per step; ${seconds(t.interval.low_s)} to ${seconds(t.interval.high_s)} (${percent(t.interval.share)})`],
