@@ -77,7 +77,8 @@ std::string unit_hint(const std::string& unit) {
   if (unit.empty()) return ", which has no unit";
   if (unit == "%") return "; did you mean %MFU?";
   if (unit == "%hfu") return "; HFU counts recomputation, too: give the MFU or the step time";
-  std::vector<std::string> known;
+  if (unit == "tps") return "; write tok/s for the tokens of all GPUs, tok/s/gpu for those of one";
+  std::vector<std::string> known = {"GiB", "GB", "MiB", "MB"};
   for (const SpeedUnit& row : kSpeedUnits) known.emplace_back(row.unit);
   return did_you_mean(unit, known);
 }

@@ -91,6 +91,16 @@ class Speeds(Measured):
         self.assertEqual(answer["anchors"][0]["run"], f"{1.5 * step!r}s of plan.json")
         self.assertIn("calibrated on", self.good(*question, "--measured", f"{step!r}s", "--of", "plan.json"))
 
+    def test_a_search_finds_the_same_plan_after_what_it_predicted(self):
+        for stack in (STACK, ()):
+            question = ("plan", *MODEL, *stack, "--simulations", "2")
+            before = self.good_json(*question, "-o", "found.json")
+            size = before["memory"]["allocator"]["shown"]["expected_bytes"]
+            after = self.good_json(*question, "--measured", f"{before['time']['step_s']!r}s",
+                                   "--measured", f"{size}B", "--of", "found.json")  # fmt: skip
+            self.assertEqual(after["fingerprint"], before["fingerprint"])
+            self.assertAlmostEqual(after["time"]["step_s"] / before["time"]["step_s"], 1, 9)
+
     def test_a_search_refuses_to_guess_which_plan_was_measured(self):
         self.bad(BAD_INPUT, "plan", *MODEL, *STACK, "--measured", "5s", "--dp", "8",
                  says=["--measured: expected the plan that was measured", "--of PLAN.json", "got pins that leave "])  # fmt: skip
@@ -227,6 +237,11 @@ class Errors(Measured):
                 with self.subTest(call=call, word=word):
                     self.bad(BAD_INPUT, *call, f"--measured={word}",
                              says="--measured: expected a number with its unit, as 5.2s")  # fmt: skip
+
+    def test_a_unit_that_there_is_not_says_what_to_type(self):
+        for word, says in (("5.2", "which has no unit"), ("38%", "%MFU"), ("61gb", '"GB"'), ("40mfu", '"%mfu"'),
+                           ("9500tps", "tok/s/gpu"), ("40%HFU", "HFU counts recomputation")):  # fmt: skip
+            self.bad(BAD_INPUT, "simulate", "plan.json", "--measured", word, says=says)
 
     def test_two_numbers_of_one_kind_contradict_each_other(self):
         for one, other in (("5s", "38%MFU"), ("61GiB", "60GiB:reserved")):

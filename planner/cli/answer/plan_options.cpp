@@ -17,8 +17,7 @@ constexpr const char* kPlanFooter =
     "  ./zplan plan --model 1T --cluster dgx2x32\n"
     "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
     "  ./zplan plan --model gpt2 --cluster dgx2x2 --objective cheapest --price 2.5/h --tokens 10B\n"
-    "  ./zplan plan --model gpt2 --cluster dgx-h100 --stack torchtitan --measured 5.2s --of "
-    "mine.json\n"
+    "  ./zplan plan --model tiny-gpt --cluster workstation --measured 2.2ms --of plan.json\n"
     "  ./zplan plan --model my-model.json --cluster my-node.jsonx4 -o plan.json\n";
 
 Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, bool top_level) {

@@ -103,7 +103,11 @@ Sheet check_sheet(const Check& check) {
   out.print(paragraph(line));
   out.facts({{"anchors", anchors_value(check.anchors)},
              {"memory_calibration", memory_calibration_value(check.memory_calibration)}});
-  out.show_apart({"anchors", "memory_calibration"});
+  std::string calibrations = out["anchors"].words + out["memory_calibration"].words;
+  if (!calibrations.empty()) {
+    calibrations.pop_back();  // the empty line after them
+    out.print("\n" + calibrations);
+  }
   say_findings(out, "What is wrong with it, or assumed", check.setup, true);
   out.fact("illegal", check.illegal.empty() ? Value() : Value(check.illegal));
   if (!check.planned) return out;

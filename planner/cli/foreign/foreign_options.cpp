@@ -38,7 +38,8 @@ Command parse_check(const std::vector<std::string>& arguments) {
       "  ./zplan check ds_config.json --model llama3-8b --cluster dgx-h100 --recompute full\n"
       "  ./zplan check ds_config.json --with hf --model gpt2 --cluster dgx-a100 --recompute "
       "full\n"
-      "  ./zplan check ds_config.json --model llama3-8b --cluster dgx-h100 --measured 38%MFU\n" +
+      "  ./zplan check ds_config.json --model llama3-8b --cluster dgx-h100 --recompute full "
+      "--measured 38%MFU\n" +
           std::string(kMeasuredHelp));
   syntax.positional("CONFIG", command.config,
                     "Of DeepSpeed, Megatron-LM, torchtitan, Accelerate and others");

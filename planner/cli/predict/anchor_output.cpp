@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "planner/cli/frame/sheet.h"
+#include "planner/core/error.h"
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
 
@@ -38,16 +39,16 @@ Value interval_value(const TimeInterval& interval) {
           fmt::format("{} .. {}", format_seconds(interval.low), format_seconds(interval.high))};
 }
 
-std::string_view reading_words(MemoryReading reading) {
+Value reading_value(MemoryReading reading) {
   switch (reading) {
     case MemoryReading::kDevice:
-      return "nvidia_smi";
+      return {"nvidia_smi", "as nvidia-smi shows it"};
     case MemoryReading::kReserved:
-      return "reserved";
+      return {"reserved", "reserved by the allocator"};
     case MemoryReading::kAllocated:
-      return "allocated";
+      return {"allocated", "in use of the allocator"};
   }
-  return "";
+  ZPLAN_ASSERT(false);
 }
 
 // This warns where the rates would have to move further than what is known of them allows.
@@ -89,7 +90,7 @@ Value memory_calibration_value(const std::optional<MemoryCalibration>& calibrati
   Sheet out{{"run", {calibration->run, visible(calibration->run)}},
             {"stack", calibration->stack},
             {"device", found.device},
-            {"reading", reading_words(found.reading)},
+            {"reading", reading_value(found.reading)},
             {"measured_bytes", calibration->measured},
             {"predicted_bytes", calibration->predicted},
             {"offset_bytes", found.offset}};

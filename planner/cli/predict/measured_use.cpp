@@ -120,7 +120,7 @@ void learn_measured_of_question(const PlanCommand& question, const Pins& pins,
     throw_bad_input(fmt::format(
         "--measured: expected the plan that was measured, as in --of PLAN.json, or pins that leave "
         "one plan, got pins that leave {}",
-        grouped(static_cast<std::int64_t>(left.size()))));
+        count_of(static_cast<std::int64_t>(left.size()), "plan")));
   learn_measured(question.measured, {"the pinned plan", build_job(left.front(), model), ran}, use);
 }
 

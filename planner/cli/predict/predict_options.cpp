@@ -19,14 +19,13 @@ constexpr std::int64_t kMaxSimulatedSteps = 1000;
 
 Command parse_simulate(const std::vector<std::string>& arguments) {
   SimulateCommand command;
-  Syntax syntax(
-      "Predict the step of a plan in detail", "zplan simulate PLAN.json [options]",
-      "\nExamples:\n"
-      "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
-      "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n"
-      "  ./zplan simulate plan.json --stack torchtitan --measured 5.2s\n"
-      "  ./zplan simulate other.json --stack torchtitan --measured 5.2s --of plan.json\n" +
-          std::string(kMeasuredHelp));
+  Syntax syntax("Predict the step of a plan in detail", "zplan simulate PLAN.json [options]",
+                "\nExamples:\n"
+                "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
+                "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n"
+                "  ./zplan simulate plan.json --measured 2.2ms\n"
+                "  ./zplan simulate other.json --measured 2.2ms --of plan.json\n" +
+                    std::string(kMeasuredHelp));
   add_plan(syntax, command);
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");

@@ -25,7 +25,7 @@ Command parse_report(const std::vector<std::string>& arguments) {
                 "  ./zplan report plan.json -o report.html\n"
                 "  ./zplan report plan.json other.json -o report.html\n"
                 "  ./zplan report plan.json --measured exec.json -o report.html\n"
-                "  ./zplan report plan.json --measured 5.2s -o report.html\n" +
+                "  ./zplan report plan.json --measured 2.2ms -o report.html\n" +
                     std::string(kMeasuredHelp));
   syntax.positionals("PLAN.json", command.plans, "The plan, and others to show beside it");
   syntax.text("-o,--output", command.output, "FILE", "The page");
