@@ -42,7 +42,7 @@ std::vector<RunRecord> read_anchors(const std::string& path) {
   RunFile file = read_runs(path);
   if (!file.malformed.empty()) throw_bad_input(file.malformed.front());
   if (file.runs.empty())
-    throw_bad_input(fmt::format("{}: expected a measured run (zplan.runs/1), got none", path));
+    throw_bad_input(fmt::format("{}: expected a measured run (zplan.runs/2), got none", path));
   for (const RunRecord& run : file.runs) {
     if (run.measured.step_time_s) continue;
     throw_bad_input(

@@ -15,6 +15,7 @@
 #include "planner/search/search.h"
 #include "planner/search/stack_memory_use.h"
 #include "planner/validate/record_plan.h"
+#include "planner/validate/run_form.h"
 #include "sim/simulate.h"
 
 namespace zplan {
@@ -35,8 +36,13 @@ MemoryEstimate as_seen(const StackMemoryUse& use, const std::optional<std::strin
   return kind == "reserved_peak" ? use.reserved : use.allocated;
 }
 
-// Of the GPU that the figure is of.
-StackMemoryUse measured_use(const Job& job, const Cluster& cluster) {
+// Returns the memory of the GPU that the figure is of: of the rank that the record names, else as
+// the software reports. Of the first rank is the first class, of the last the last.
+StackMemoryUse measured_use(const RunMeasured& measured, const Job& job, const Cluster& cluster) {
+  const auto& rank = measured.memory_rank;
+  if (rank == "first") return stack_memory_use(job, 0, cluster);
+  if (rank == "last") return stack_memory_use(job, job.classes.size() - 1, cluster);
+  if (rank == "highest") return stack_memory_use(job, cluster);
   if (cluster.memory.says(MemoryQuantity::kLastRank))
     return stack_memory_use(job, job.classes.size() - 1, cluster);
   return stack_memory_use(job, cluster);
@@ -80,11 +86,11 @@ void predict(const RunRecord& run, const PlannedRun& planned, const Evidence& ev
   result.fits = fits(job, planned.cluster);
   if (run.measured.memory_gib) {
     const MemoryEstimate seen =
-        as_seen(measured_use(job, planned.cluster), run.measured.memory_kind);
+        as_seen(measured_use(run.measured, job, planned.cluster), run.measured.memory_kind);
     result.predicted_gib = static_cast<double>(seen.central.value) / kGiB;
     result.bound_gib = static_cast<double>(seen.bound.value) / kGiB;
   }
-  if (run.measured.step_time_s) predict_time(job, planned, evidence, measured, result);
+  if (result.measured_s) predict_time(job, planned, evidence, measured, result);
 }
 
 }  // namespace
@@ -102,6 +108,10 @@ RunResult evaluate(const RunRecord& run, const RunCatalogues& catalogues,
                    .out_of_memory = run.measured.out_of_memory,
                    .measured_s = run.measured.step_time_s,
                    .measured_gib = run.measured.memory_gib};
+  if (said(run, "/software/deterministic") == "true" && result.measured_s) {
+    result.measured_s.reset();
+    result.flags.emplace_back("deterministic kernels: the time is not compared");
+  }
   if (!result.unsupported.empty()) return result;
   try {
     const StackProfile& used = stack != nullptr ? *stack : stack_named(planned.stack, catalogues);

@@ -7,7 +7,7 @@
 
 namespace zplan {
 
-bool chooses_homes(const RunRecord& run) { return !run.recompute && says(run, "automatic"); }
+bool chooses_homes(const RunRecord& run) { return run.recompute == kAutomatic; }
 
 Plan with_chosen_homes(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
   const Tier away = plan.placement.activations;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "planner/core/text.h"
@@ -29,8 +30,10 @@ std::int64_t nearest_heads(const RunRecord& run) {
 
 constexpr std::string_view kLearned = "learned", kRope = "rope", kAlibi = "alibi", kNone = "none";
 
-// Which linear layers have biases: all of them, but none with RMSNorm or in MPT.
+// Linear layers have biases as stated, else all of them have, but none with RMSNorm or in MPT.
 Biases biases_of(const RunModel& m) {
+  if (m.biases)
+    return *m.biases == "none" ? Biases::kNone : *m.biases == "qkv" ? Biases::kQkv : Biases::kAll;
   return m.norm == "rmsnorm" || m.family == "mpt" ? Biases::kNone : Biases::kAll;
 }
 
@@ -40,10 +43,89 @@ std::string_view position_of(const RunModel& m) {
   return m.gated_ffn ? kRope : kLearned;
 }
 
+// The usual function of an MLP has no word of its own.
+Activation activation_of(const RunModel& m) {
+  const std::string_view usual = m.gated_ffn ? "silu" : "gelu_tanh";
+  if (!m.activation || *m.activation == usual) return Activation::kUsual;
+  if (*m.activation == "gelu") return Activation::kGelu;
+  if (*m.activation == "gelu_tanh") return Activation::kGeluTanh;
+  if (*m.activation == "quick_gelu") return Activation::kQuickGelu;
+  return *m.activation == "silu" ? Activation::kSilu : Activation::kRelu;
+}
+
+ParallelResidual residual_of(const RunModel& m) {
+  if (m.parallel_residual == "two_norms") return ParallelResidual::kTwoNorms;
+  return m.parallel_residual == "one_norm" ? ParallelResidual::kOneNorm : ParallelResidual::kNone;
+}
+
+void add_features(const RunModel& m, ModelConfig& model) {
+  LayerFeatures& layer = model.layer;
+  model.qk_norm = m.qk_norm.value_or(false);
+  layer.activation = activation_of(m);
+  layer.parallel_residual = residual_of(m);
+  layer.post_norms = m.post_norms.value_or(false);
+  layer.embedding_norm = m.embedding_norm.value_or(false);
+  layer.scaled_embedding = m.scaled_embedding.value_or(false);
+  layer.attention_sinks = m.attention_sinks.value_or(false);
+  layer.attention_cap = std::llround(m.attention_cap.value_or(0));
+  layer.logit_cap = std::llround(m.logit_cap.value_or(0));
+  layer.window = m.window.tokens.value_or(0);
+  layer.window_layers = m.window.window_layers.value_or(layer.window_layers);
+  layer.full_layers = m.window.full_layers.value_or(layer.full_layers);
+  const double turned = m.rotary_fraction.value_or(1);
+  if (turned < 1) layer.rotary_size = std::llround(turned * static_cast<double>(model.head_size()));
+}
+
+void add_latent(const RunLatent& m, ModelConfig& model) {
+  if (!m.key_value_rank) return;
+  model.latent = {.query_rank = m.query_rank.value_or(0),
+                  .key_value_rank = *m.key_value_rank,
+                  .nope_size = *m.nope_size,
+                  .rope_size = *m.rope_size,
+                  .value_size = *m.value_size};
+  model.kv_heads = model.heads;
+  model.own_head_size = 0;
+}
+
+// The first layers have an MLP, as many as are stated or else as the layers with experts leave.
+std::int64_t dense_layers_of(const RunModel& m, std::vector<std::string>& flags) {
+  const std::int64_t rest = m.layers - m.moe_layers.value_or(m.layers);
+  if (m.routed.dense_layers || m.routed.every.value_or(1) > 1 || rest == 0)
+    return m.routed.dense_layers.value_or(0);
+  flags.push_back(fmt::format("the first {} layers taken as those without experts", rest));
+  return rest;
+}
+
+void add_experts(const RunModel& m, ModelConfig& model, std::vector<std::string>& flags) {
+  if (!m.experts) return;
+  const RunExpertModel& routed = m.routed;
+  ExpertShape& e = model.experts.emplace();
+  e.count = *m.experts;
+  e.per_token = *m.top_k;
+  e.ffn = *m.expert_ffn;
+  e.dense_layers = dense_layers_of(m, flags);
+  e.every = routed.every.value_or(e.every);
+  e.shared_ffn = m.shared_expert_ffn.value_or(0);
+  if (routed.scores == "sigmoid") e.scores = Scores::kSigmoid;
+  e.renormalised = routed.renormalised.value_or(e.renormalised);
+  e.groups = routed.groups.value_or(e.groups);
+  e.groups_per_token = routed.groups_per_token.value_or(e.groups);
+  e.scale = routed.scale.value_or(e.scale);
+  constexpr double kUsualBalance = 0.01;    // [Fedus21 sec 2.2]
+  constexpr double kUsualBiasRate = 0.001;  // [DeepSeek25 sec 4.2]
+  const auto& balancing = routed.load_balancing;
+  if (balancing && balancing->ends_with("aux_loss"))
+    e.balance = routed.balance.value_or(kUsualBalance);
+  e.selection_bias = routed.selection_bias.value_or(balancing == "bias" || routed.bias_rate > 0.0);
+  if (e.selection_bias)
+    e.bias_rate = routed.bias_rate.value_or(balancing == "bias" ? kUsualBiasRate : 0);
+  if (model.dense_layers() == 0) model.ffn = e.ffn;
+}
+
 }  // namespace
 
 std::optional<std::string> inexpressible_model(const RunModel& m) {
-  if (m.experts) return "experts";
+  if (m.experts && !(m.top_k && m.expert_ffn)) return "experts of a width that is not stated";
   const std::string_view position = position_of(m);
   if (position != kLearned && position != kRope && position != kAlibi && position != kNone)
     return fmt::format("positions {}", in_quotes(position));
@@ -70,11 +152,14 @@ ModelConfig model_of(const RunRecord& run, std::vector<std::string>& flags) {
   model.kv_heads = m.kv_heads.value_or(model.heads);
   if (m.head_dim && *m.head_dim * model.heads != m.hidden) model.own_head_size = *m.head_dim;
   model.ffn = m.ffn.value_or(4 * m.hidden);
-  model.vocab = m.vocab;
+  model.vocab = m.padded_vocab.value_or(m.vocab);
   model.sequence = m.seq;
   model.tied_embeddings = m.tied_embeddings.value_or(!rotary);
   constexpr std::int64_t kUsualTheta = 10'000;
-  if (rotary) model.rope_theta = kUsualTheta;
+  if (rotary) model.rope_theta = m.rope_theta.value_or(kUsualTheta);
+  add_latent(m.latent, model);
+  add_features(m, model);
+  add_experts(m, model, flags);
   model.global_batch = run.global_batch.value_or(1);
   model.source = run.source;
   if (!m.heads) flags.push_back(fmt::format("{} heads assumed", model.heads));

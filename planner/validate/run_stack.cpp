@@ -59,6 +59,15 @@ const StackProfile* named(std::string_view name, const std::vector<StackProfile>
   return &*found;
 }
 
+// Returns the text that names the software: the citation, or the software's own names.
+std::string software_words(const RunSoftware& software) {
+  std::string out = software.cited;
+  if (software.name) out += " " + *software.name;
+  for (const std::string& library : software.libraries.value_or(std::vector<std::string>()))
+    out += ", " + library;
+  return out;
+}
+
 }  // namespace
 
 bool has_word(std::string_view text, std::string_view word) {
@@ -72,8 +81,13 @@ bool has_word(std::string_view text, std::string_view word) {
 
 RunStack stack_of(const RunRecord& run, const DeviceFacts& device,
                   const std::vector<StackProfile>& stacks) {
+  if (run.software.name) {
+    const auto profile = std::ranges::find(stacks, *run.software.name, &StackProfile::name);
+    if (profile != stacks.end()) return {&*profile, true};
+  }
+  const std::string text = software_words(run.software);
   const auto with_words = [&](bool libraries, std::vector<std::string> StackProfile::*words) {
-    return cited(run.source, device.capability, stacks, libraries, words);
+    return cited(text, device.capability, stacks, libraries, words);
   };
   std::vector<const StackProfile*> candidates = with_words(false, &StackProfile::software);
   if (candidates.empty()) candidates = with_words(true, &StackProfile::software);

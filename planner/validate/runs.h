@@ -1,15 +1,23 @@
-// Published training runs, one record a line: the reader of schema "zplan.runs/1" (JSON lines).
+// Published training runs, one record each: what a record can say, and the reader of files of them.
 //
-// Every record has exactly the keys below, in any order, but for `software` and four members of it,
-// which may be left out; null means that it does not apply or that the source does not say it, and
-// is allowed wherever a member is optional. A record that breaks this, or whose counts contradict
-// each other, is left out and told in one line,
+// Two forms, by record. "zplan.runs/2" has that tag in the key "schema"; its keys, with units and
+// words, stand in one table (run_keys.h) from which reading, writing, `zplan schema zplan.runs/2`
+// and `zplan runs --template` derive. A key that is absent, or null, is one that the source does
+// not say. A record without the tag is "zplan.runs/1" (runs_first.h), whose words about
+// recomputation and software become keys as it is read; `zplan runs --convert` writes it in the
+// second form.
+//
+// A record that breaks its form, or whose counts contradict each other, is left out and reported in
+// one line,
 //   file:line:column: /pointer: expected ..., got ...
-// and the others are read all the same. Blank lines are skipped.
+// and the others are read all the same. A record begins with a brace in the first column and may
+// take several lines. Blank lines are skipped, and lines that begin with #.
 // Units: sequences, tokens, bytes per parameter, GB/s (1e9 bytes per second), seconds, GiB.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +30,28 @@ struct RunHardware {
   std::optional<std::string> system;  // none: the source does not identify it
   std::int32_t gpus_per_node = 1, nodes = 1, gpus = 1;
   std::optional<double> scale_out_gb_s_per_gpu;  // between nodes, per direction
+  std::optional<std::int32_t> nvlink_domain;     // GPUs that share the peer link
+  std::optional<double> ports_per_gpu;           // of the network, of a node's GPUs each
+};
+
+// Multi-head latent attention [DeepSeek24 sec 2.1]; query_rank 0: queries have no latent.
+struct RunLatent {
+  std::optional<std::int64_t> query_rank, key_value_rank, nope_size, rope_size, value_size;
+};
+
+// This says what a model's experts are beside their counts and widths.
+struct RunExpertModel {
+  std::optional<std::int64_t> dense_layers, every, groups, groups_per_token;
+  std::optional<std::string> scores;          // "softmax", "sigmoid"
+  std::optional<std::string> load_balancing;  // the word of a loss, "bias", "none"
+  std::optional<double> scale, balance, bias_rate;
+  std::optional<bool> renormalised, selection_bias;
+};
+
+// A query sees the last `tokens` tokens only in turns of `window_layers` layers, and all before it
+// in the `full_layers` behind them.
+struct RunWindow {
+  std::optional<std::int64_t> tokens, window_layers, full_layers;
 };
 
 struct RunModel {
@@ -36,24 +66,85 @@ struct RunModel {
   std::optional<bool> dropout;
   std::optional<std::int64_t> experts, top_k, expert_ffn, shared_expert_ffn, moe_layers;
   std::optional<double> params;  // as printed
+  std::optional<std::int64_t> padded_vocab, rope_theta;
+  std::optional<double> rotary_fraction;           // of a head's elements
+  std::optional<double> attention_cap, logit_cap;  // c of c tanh(x / c)
+  std::optional<std::string> biases, activation, parallel_residual;
+  std::optional<bool> qk_norm, attention_sinks, post_norms, embedding_norm, scaled_embedding;
+  RunLatent latent;
+  RunExpertModel routed;
+  RunWindow window;
 };
 
 struct RunParallel {
   std::int32_t tp = 1, pp = 1, dp = 1;
   std::optional<bool> sequence_parallel;
   std::optional<std::int32_t> interleave, cp, ep, zero_stage, shard_group;
-  std::optional<bool> overlap_grad_reduce, overlap_param_gather, tp_comm_overlap;
-  std::optional<std::string> schedule;  // "1f1b", "interleaved", "gpipe"
+  std::optional<bool> overlap_grad_reduce, overlap_param_gather, tp_comm_overlap, overlap_update;
+  std::optional<std::string> schedule;                    // "1f1b", "interleaved", "gpipe"
+  std::optional<std::vector<std::int32_t>> stage_layers;  // of each model chunk, in model order
+  std::optional<bool> ends_count_as_layers;  // embedding and loss, where stages are made equal
+  std::optional<bool> reshard_after_forward;
+  std::optional<std::int32_t> parameter_shard_group, secondary_shard_group, optimizer_instances;
+  std::optional<std::int32_t> ring, prefetch;  // ranks of a ring; gather units ahead
+  std::optional<std::string> cp_communication, order, gather_unit;
+};
+
+// This says how experts are spread and what goes to them.
+struct RunExperts {
+  std::optional<std::int32_t> tp, dp;
+  std::optional<std::string> dispatcher, routing;
+  std::optional<double> capacity_factor, imbalance;
+  std::optional<bool> dropless;
 };
 
 struct RunOffload {
   std::string params = "gpu", grads = "gpu", optimizer = "gpu", activations = "gpu";
   bool delayed_update = false;
+  // Operators whose results go off the GPU, "layer_inputs" those of whole layers; states that the
+  // GPU fetches for its update, "master", "moment1", "moment2".
+  std::optional<std::vector<std::string>> activation_modules, states;
+};
+
+struct RunRecompute {
+  std::optional<std::vector<std::string>> modules;
+  std::optional<std::int32_t> layers, layers_per_checkpoint;
+  std::optional<bool> partitioned;
 };
 
 struct RunPrecision {
   std::string compute;  // "fp16", "bf16", "fp8" ..
   std::optional<double> param_bytes, grad_bytes, optimizer_bytes_per_param;
+  // Element types: "fp32", "bf16" ..
+  std::optional<std::string> params, gradients, reduction, master, moments;
+  std::optional<std::string> fp8_recipe;
+  std::optional<bool> loss_scaling;
+};
+
+struct RunOptimizer {
+  std::optional<std::string> kind;
+  std::optional<std::int32_t> block;
+  std::optional<bool> precision_aware, clip;
+  std::optional<double> cpu_fraction;  // of its states, with its update
+};
+
+// Training changes these parameters; the rest is frozen.
+struct RunTrained {
+  std::optional<std::string> what, objective;
+  std::optional<std::int32_t> lora_rank, lora_alpha;
+  std::optional<std::vector<std::string>> lora_targets, frozen;
+};
+
+// These say which kernels there are for what; "fused" is in one kernel.
+struct RunKernels {
+  std::optional<std::string> attention, cross_entropy;
+  std::optional<bool> fused_norm, fused_activation, fused_rope, sums_gradients;
+  std::optional<std::int64_t> head_chunks, head_chunk_tokens, attention_backward_pieces;
+};
+
+struct RunSequences {
+  std::optional<bool> packed;  // several documents in each, which attention keeps apart
+  std::optional<std::int64_t> document_tokens;  // of the mean document
 };
 
 // How the software launches its kernels, whichever it is.
@@ -63,6 +154,10 @@ struct RunSoftware {
   // These may be left out: two as members of StackRates (hwprofiles/stack.h), whether operands in
   // fp8 have a scale for each row, and whether the loss stands outside of what is compiled.
   std::optional<bool> foreach_update, dense_mask, fp8_rows, eager_loss;
+  std::optional<std::string> name;                    // "Megatron-LM", or a profile: "nemo2024"
+  std::optional<std::vector<std::string>> libraries;  // "FSDP2", "Transformer Engine"
+  std::optional<std::vector<std::string>> graphed_modules;
+  std::string cited;  // text of which words name the software: what the first form cites
 };
 
 struct RunMeasured {
@@ -71,11 +166,13 @@ struct RunMeasured {
   std::optional<std::string> step_time_kind;
   std::optional<double> memory_gib;
   std::optional<std::string> memory_kind;  // "allocator_peak", "reserved_peak", "nvidia_smi"
+  std::optional<std::string> memory_rank;  // whose: "first", "last", "highest", "unknown"
   bool out_of_memory = false;
 };
 
 struct RunRecord {
   int line = 0;
+  bool second_form = false;
   std::string id, group, source;
   RunHardware hardware;
   RunModel model;
@@ -83,10 +180,20 @@ struct RunRecord {
   RunOffload offload;
   RunPrecision precision;
   RunSoftware software;
+  RunOptimizer optimizer;
+  RunTrained trained;
+  RunExperts experts;
+  RunKernels kernels;
+  RunSequences sequences;
   std::optional<std::int64_t> micro_batch, global_batch;
-  std::optional<bool> flash_attention;
-  std::optional<std::string> recompute, recompute_detail;  // "none", "selective", "full"; words
+  std::optional<bool> flash_attention;  // fused, by kernels.attention
+  // "none", "selective", "full", "automatic"; words of the source
+  std::optional<std::string> recompute, recompute_detail;
+  RunRecompute recomputed;
   RunMeasured measured;
+  // Facts that no member is for, by pointer in the second form, as JSON: what a plan cannot say yet
+  // and what it is not made of.
+  std::map<std::string, std::string, std::less<>> facts;
 };
 
 struct RunFile {

@@ -114,7 +114,7 @@ class Anchors(CliTest):
         self.assertIn("calibrated on mosaic_v2/", self.good(*question, "--anchor", slow))
 
     def test_what_is_no_measured_run_is_refused(self):
-        for text, says in (("", "expected a measured run (zplan.runs/1), got none"),
+        for text, says in (("", "expected a measured run (zplan.runs/2), got none"),
                            ("{}\n", "anchor.jsonl:1:1: /: expected key"),
                            ("nonsense\n", "anchor.jsonl:1:1")):
             with self.subTest(text=text):

@@ -69,7 +69,7 @@ CALLS = {
     "why-not": ("why-not", "--model", "tiny-gpt", "--cluster", "workstation", "--zero", "3"),
 }
 # What they print is a file format or a script.
-WITHOUT_JSON = {"lower", "completion", "manual", "schema", "report"}
+WITHOUT_JSON = {"lower", "completion", "manual", "schema", "report", "runs"}
 
 
 def examples(text):

@@ -16,6 +16,7 @@ except ImportError:
     jsonschema = None
 
 
+RUNS = "zplan.runs/2"  # made of a table, not of a file
 FOLDER = os.path.join(ROOT, schemas.FOLDER, "inputs")
 INPUTS = sorted(os.listdir(FOLDER))
 CATALOGUES = ("models/catalogue", "hwprofiles/catalogue", "hwprofiles/catalogue/clusters",
@@ -33,7 +34,7 @@ def faults(document):
 class Schemas(CliTest):
     def tags(self):
         """Of answers."""
-        inputs = [f"zplan.{name.removesuffix('.json')}/1" for name in INPUTS]
+        inputs = [f"zplan.{name.removesuffix('.json')}/1" for name in INPUTS] + [RUNS]
         every = self.good("schema").split()
         self.assertEqual(every[-len(inputs):], inputs)
         return every[:-len(inputs)]
@@ -66,6 +67,26 @@ class Schemas(CliTest):
             tag = json.loads(text)["$id"]
             self.assertEqual(json.loads(text)["properties"]["schema"], {"const": tag})
             self.assertEqual(self.good("schema", tag), text)
+
+    def test_describes_runs_by_their_table(self):
+        schema = json.loads(self.good("schema", RUNS))
+        self.assertEqual(schema, json.loads(self.good("schema", "runs")))
+        self.assertEqual(schema["$id"], RUNS)
+        self.assertEqual(schema["properties"]["schema"], {"const": RUNS})
+        self.assertIn("lora", schema["properties"]["trained"]["properties"])
+
+    @unittest.skipUnless(jsonschema and hasattr(jsonschema, "Draft202012Validator"),
+                         "no jsonschema")
+    def test_runs_of_today_are_as_their_schema_says(self):
+        validator = jsonschema.Draft202012Validator(json.loads(self.good("schema", RUNS)))
+        old = os.path.join(ROOT, "tests/data/published_runs.jsonl")
+        lines = self.good("runs", "--convert", old).splitlines()
+        self.assertGreater(len(lines), 400)
+        for line in lines:
+            run = json.loads(line)
+            self.assertEqual([error.message for error in validator.iter_errors(run)], [])
+        run["parallel"]["dpp"] = 2
+        self.assertNotEqual(list(validator.iter_errors(run)), [])
 
     @unittest.skipUnless(jsonschema and hasattr(jsonschema, "Draft202012Validator"),
                          "no jsonschema")

@@ -330,7 +330,7 @@ Benchmark step_benchmark(const std::vector<Rival>& rivals, std::size_t rival,
   constexpr double kMinute = 60;
   return {fmt::format("{} steps of {}", kSteps, short_words(plan.plan)),
           {fmt::format("train {} steps with it in stack {}, write its step time as a record "
-                       "(zplan.runs/1)",
+                       "(zplan.runs/2)",
                        kSteps, evidence.stack.name),
            "the same question with --anchor run.jsonl"},
           kLongMinutes + kSteps * plan.sim.period.value / kMinute,

@@ -98,6 +98,8 @@ constexpr Subcommand kSubcommands[] = {
     {"export", "Write a plan as the configuration of a training framework", parse_export},
     {"check", "Say whether a framework's configuration fits, how fast, what is wrong", parse_check},
     {"validate", "Compare predictions with the steps and memory of published runs", parse_validate},
+    {"runs", "Print a record of a training run to edit, or old records in the new form",
+     parse_run_records},
     {"models", "List the models, or show one", parse_models},
     {"clusters", "List the kinds of nodes, or show a cluster", parse_clusters},
     {"doctor", "Show what this machine has for zplan, and what is missing for what", parse_doctor},

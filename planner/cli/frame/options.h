@@ -185,6 +185,10 @@ struct ModelsCommand {
   bool json = false;
 };
 
+struct RunsCommand {
+  std::string convert;  // a file of records
+};
+
 struct ClustersCommand {
   std::string name;  // empty: the catalogue
   bool json = false;
@@ -307,11 +311,11 @@ struct ShowText {
 
 using Command =
     std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, BandwidthCommand,
-                 LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
-                 ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand, SweepCommand,
-                 WhatIfCommand, SensitivityCommand, DiffCommand, MaxCommand, GoodputCommand,
-                 NeedCommand, ExplainCommand, WhyNotCommand, ExportCommand, CheckCommand,
-                 ReportCommand>;
+                 LowerCommand, RunCommand, CompareCommand, ValidateCommand, RunsCommand,
+                 ModelsCommand, ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand,
+                 SweepCommand, WhatIfCommand, SensitivityCommand, DiffCommand, MaxCommand,
+                 GoodputCommand, NeedCommand, ExplainCommand, WhyNotCommand, ExportCommand,
+                 CheckCommand, ReportCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

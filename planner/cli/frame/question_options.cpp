@@ -79,7 +79,7 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("--stack", command.stack, "S",
               "Whose software: megatron2022, nemo2024 .., a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
-              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+              "Measured runs of yours (zplan.runs/2); the stack's rates follow them");
   add_changes(syntax, command.changes);
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);

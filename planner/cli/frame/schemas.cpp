@@ -6,6 +6,7 @@
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
+#include "planner/validate/run_form.h"
 
 namespace zplan {
 namespace {
@@ -16,6 +17,9 @@ std::string word_of(const EmbeddedFile& file) {
   return std::string(name.substr(0, name.rfind('.')));
 }
 
+// This word names the schema of training runs, which derives from a table (run_keys.h).
+constexpr std::string_view kRunsWord = "runs";
+
 std::string tag_of(const EmbeddedFile& file) { return fmt::format("zplan.{}/1", word_of(file)); }
 
 }  // namespace
@@ -23,6 +27,7 @@ std::string tag_of(const EmbeddedFile& file) { return fmt::format("zplan.{}/1", 
 std::vector<std::string> schema_tags() {
   std::vector<std::string> tags;
   for (const EmbeddedFile& file : embedded_schemas()) tags.push_back(tag_of(file));
+  tags.emplace_back(kRunTag);
   return tags;
 }
 
@@ -32,6 +37,8 @@ std::string schema_text(std::string_view name) {
     if (name == tag_of(file) || name == word_of(file)) return std::string(file.text);
     words.push_back(word_of(file));
   }
+  if (name == kRunTag || name == kRunsWord) return run_schema();
+  words.emplace_back(kRunsWord);
   throw_bad_input(fmt::format("unknown schema {}{} (known: {})", in_quotes(name),
                               did_you_mean(name, words), joined(schema_tags(), ", ")));
 }

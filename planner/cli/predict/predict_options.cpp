@@ -30,7 +30,7 @@ Command parse_simulate(const std::vector<std::string>& arguments) {
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
-              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+              "Measured runs of yours (zplan.runs/2); the stack's rates follow them");
   add_measured(syntax, command.measured);
   add_measured_plan(syntax, command.measured_plan,
                     "The plan whose run --measured is of [this one]");

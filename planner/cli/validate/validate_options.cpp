@@ -9,6 +9,7 @@
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
+#include "planner/validate/run_form.h"
 
 namespace zplan {
 namespace {
@@ -55,7 +56,7 @@ Command parse_validate(const std::vector<std::string>& arguments) {
   Syntax syntax(
       "Compare predictions with published runs: each is planned as it says and simulated",
       "zplan validate RUNS.jsonl [options]",
-      "\nA line that is no record is reported and left out; the exit code is 5 then. What a plan\n"
+      "\nA record that is none is reported and left out; the exit code is 5 then. What a plan\n"
       "cannot express is listed as not supported.\n"
       "\nExamples:\n"
       "  ./zplan validate runs.jsonl\n"
@@ -63,12 +64,13 @@ Command parse_validate(const std::vector<std::string>& arguments) {
       "  ./zplan validate runs.jsonl --most-off 15% --most-mean-off 8%\n"
       "  ./zplan validate runs.jsonl --json > base.json   (once; then, after each change:)\n"
       "  ./zplan validate runs.jsonl --baseline base.json --most-worse 0.5%\n");
-  syntax.positional("RUNS.jsonl", command.runs, "Published runs (zplan.runs/1), a record a line");
+  syntax.positional("RUNS.jsonl", command.runs,
+                    "Published runs (zplan.runs/2, zplan.runs/1), one record each");
   syntax.text("--group", command.group, "G", "Only the runs of this group");
   syntax.text("--stack", command.stack, "NAME",
               "Software of all runs: a name or a .json file [each record's own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
-              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+              "Measured runs of yours (zplan runs --template); the stack's rates follow them");
   syntax.text("--html", command.html, "FILE", "Write a page with a plot and all runs");
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that simulate; the result is the same [all]");
@@ -79,6 +81,28 @@ Command parse_validate(const std::vector<std::string>& arguments) {
     throw_bad_input("--most-worse: expected --baseline REPORT.json beside it");
   if (!command.runs.empty()) return command;
   throw_bad_input("expected a file of runs, as in: zplan validate runs.jsonl");
+}
+
+Command parse_run_records(const std::vector<std::string>& arguments) {
+  RunsCommand command;
+  bool is_template = false;
+  Syntax syntax(
+      "Print a record of a training run to edit, or the records of a file in the form of today",
+      "zplan runs [options]",
+      "\nzplan schema zplan.runs/2 describes every key. A line that is no record is reported and\n"
+      "left out; the exit code is 5 then.\n"
+      "\nExamples:\n"
+      "  ./zplan runs --template > my-run.jsonl\n"
+      "  ./zplan runs --convert runs.jsonl > runs-2.jsonl\n");
+  syntax.flag("--template", is_template,
+              "Print a whole record (zplan.runs/2) with what each key means");
+  syntax.text("--convert", command.convert, "RUNS.jsonl",
+              "Print the records of a file, zplan.runs/1 among them, as zplan.runs/2");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (is_template != command.convert.empty())
+    throw_bad_input("expected one of --template and --convert, as in: zplan runs --template");
+  if (is_template) return ShowText{run_template()};
+  return command;
 }
 
 }  // namespace zplan

@@ -50,7 +50,8 @@ TEST(RecordPlan, KernelsByDeviceFormatAndFusion) {
                      {"\"flash_attention\": false", "\"flash_attention\": null"}})
                 .plan.kernel_set,
             "cuda.sm90.fp8");
-  EXPECT_THAT(planned({{"\"bf16\"", "\"int4\""}}).unsupported, HasSubstr("products in \"int4\""));
+  EXPECT_THAT(planned({{"\"bf16\"", "\"int4\""}}).unsupported,
+              HasSubstr("not modelled: products in int4"));
 }
 
 // torchtitan computes some products of each layer again, which fused attention alone does not ask
@@ -59,7 +60,7 @@ TEST(RecordPlan, SelectiveRecomputationIsThatOfTheSoftware) {
   const auto recomputed = [](const char* source) {
     RunRecord run = sample_run();
     run.hardware.device = "h100_sxm5_80gb";
-    run.source = source;
+    run.software.cited = source;
     run.flash_attention = true;
     run.recompute = "selective";
     static const RunCatalogues catalogues;
@@ -314,7 +315,8 @@ TEST(RecordPlan, WhatCannotBeExpressedIsAReason) {
             "2 chunks per stage need pp > 1");
   EXPECT_THAT(planned({{"\"cp\": 1", "\"cp\": 2"}, {"\"dp\": 4", "\"dp\": 2"}}).unsupported,
               HasSubstr("it needs fused attention"));
-  EXPECT_EQ(planned({{"\"experts\": null", "\"experts\": 8"}}).unsupported, "experts");
+  EXPECT_EQ(planned({{"\"experts\": null", "\"experts\": 8"}}).unsupported,
+            "experts of a width that is not stated");
   EXPECT_EQ(
       planned({{"\"activations\": \"gpu\"", "\"activations\": \"cpu\""}, {"\"full\"", "\"none\""}})
           .unsupported,

@@ -6,6 +6,7 @@
 #include "planner/search/homes/families.h"
 #include "planner/search/stack_memory_use.h"
 #include "planner/validate/record_plan.h"
+#include "planner/validate/run_words.h"
 #include "tests/support/source_dir.h"
 
 namespace zplan {
@@ -109,6 +110,7 @@ TEST(ChosenHomes, AreOfRunsThatSayThatTheyChose) {
   RunRecord run;
   EXPECT_FALSE(chooses_homes(run));
   run.recompute_detail = "automatic: each activation is swapped or recomputed";
+  words_to_keys(run);
   EXPECT_TRUE(chooses_homes(run));
   run.recompute = "none";
   EXPECT_FALSE(chooses_homes(run));

@@ -25,12 +25,12 @@ TEST(RunStack, AWordStandsAlone) {
 TEST(RunStack, TheLongestWordOfTheCitationNamesIt) {
   RunRecord run = sample_run();
   run.hardware.device = "v100_sxm3_32gb";
-  run.source = "ZeRO-Infinity (2104.07857), Table 1";
+  run.software.cited = "ZeRO-Infinity (2104.07857), Table 1";
   EXPECT_EQ(stack_name(run), "deepspeed_infinity");
-  run.source = "ZeRO (1910.02054), Fig 4";
+  run.software.cited = "ZeRO (1910.02054), Fig 4";
   EXPECT_EQ(stack_name(run), "zero2019");
   run.hardware.device = "a100_sxm4_80gb";
-  run.source = "measured with Megatron-DeepSpeed, after Megatron-LM";
+  run.software.cited = "measured with Megatron-DeepSpeed, after Megatron-LM";
   EXPECT_EQ(stack_name(run), "megatron_deepspeed");
 }
 
@@ -38,15 +38,15 @@ TEST(RunStack, TheLongestWordOfTheCitationNamesIt) {
 TEST(RunStack, ATrainerGoesBeforeItsLibrary) {
   RunRecord run = sample_run();
   run.hardware.device = "a100_sxm4_80gb";
-  run.source = "gpt-neox-training/README.md (GPT-NeoX, DeepSpeed)";
+  run.software.cited = "gpt-neox-training/README.md (GPT-NeoX, DeepSpeed)";
   EXPECT_EQ(stack_name(run), "megatron_deepspeed");
-  run.source = "Hugging Face with DeepSpeed";
+  run.software.cited = "Hugging Face with DeepSpeed";
   EXPECT_EQ(stack_name(run), "deepspeed");
 }
 
 TEST(RunStack, SoftwareIsNotOlderThanTheDevice) {
   RunRecord run = sample_run();
-  run.source = "NVIDIA/Megatron-LM table";
+  run.software.cited = "NVIDIA/Megatron-LM table";
   EXPECT_EQ(stack_name(run), "megatron2020");
   run.hardware.device = "h100_sxm5_80gb";
   EXPECT_EQ(stack_name(run), "megatron_core");
@@ -55,15 +55,16 @@ TEST(RunStack, SoftwareIsNotOlderThanTheDevice) {
 TEST(RunStack, ATrainerIsNotItsPredecessor) {
   RunRecord run = sample_run();
   run.hardware.device = "h100_sxm5_80gb";
-  run.source = "NVIDIA/NeMo docs/performance_summary.md";
+  run.software.cited = "NVIDIA/NeMo docs/performance_summary.md";
   EXPECT_EQ(stack_name(run), "nemo2024");
-  run.source = "NVIDIA-NeMo/Megatron-Bridge docs/performance-summary.md";
+  run.software.cited = "NVIDIA-NeMo/Megatron-Bridge docs/performance-summary.md";
   EXPECT_EQ(stack_name(run), "megatron_bridge");
 }
 
 TEST(RunStack, TestsOfALibraryAreRunWithIt) {
   RunRecord run = sample_run();
-  run.source = "NVIDIA/Megatron-LM tests/functional_tests/test_cases/gpt/x/golden_values.json";
+  run.software.cited =
+      "NVIDIA/Megatron-LM tests/functional_tests/test_cases/gpt/x/golden_values.json";
   for (const char* device : {"a100_sxm4_80gb", "h100_sxm5_80gb"}) {
     run.hardware.device = device;
     EXPECT_EQ(stack_name(run), "megatron_core");
@@ -106,18 +107,18 @@ TEST(RunStack, GuessesAreNeverOlderThanTheDevice) {
 
 TEST(RunStack, VersionsOfOneSoftwareAreToldApartByWhatTheRunDid) {
   RunRecord run = sample_run();
-  run.source = "Megatron-LM, a table";
+  run.software.cited = "Megatron-LM, a table";
   EXPECT_EQ(stack_name(run), "megatron2020");
   run.flash_attention = true;
   EXPECT_EQ(stack_name(run), "megatron_core");
   run = sample_run({{"\"sequence_parallel\": false", "\"sequence_parallel\": true"}});
-  run.source = "Megatron-LM, a table";
+  run.software.cited = "Megatron-LM, a table";
   EXPECT_EQ(stack_name(run), "megatron2022");
 }
 
 TEST(RunStack, DeepSpeedOnLaterDevicesIsNotThatOf2020) {
   RunRecord run = sample_run({{"\"zero_stage\": 0", "\"zero_stage\": 3"}});
-  run.source = "DeepSpeed, a log";
+  run.software.cited = "DeepSpeed, a log";
   EXPECT_EQ(stack_name(run), "deepspeed");
   EXPECT_TRUE(found(run).stated);
   run.hardware.device = "v100_sxm3_32gb";
@@ -126,12 +127,12 @@ TEST(RunStack, DeepSpeedOnLaterDevicesIsNotThatOf2020) {
 
 TEST(RunStack, ATrainerGoesBeforeTheCompilerOfItsLayers) {
   RunRecord run = sample_run();
-  run.source = "fms-fsdp (FSDP, torch.compile)";
+  run.software.cited = "fms-fsdp (FSDP, torch.compile)";
   EXPECT_EQ(stack_name(run), "fsdp");
-  run.source = "nanoGPT (PyTorch, torch.compile)";
+  run.software.cited = "nanoGPT (PyTorch, torch.compile)";
   EXPECT_EQ(stack_name(run), "torch_compile");
   EXPECT_TRUE(found(run).stated);
-  run.source = "transformers 4.50, torch.compile";
+  run.software.cited = "transformers 4.50, torch.compile";
   EXPECT_EQ(stack_name(run), "hf");
 }
 
@@ -144,7 +145,7 @@ TEST(RunStack, SoftwareThatPeopleNameIsFound) {
                                                         {"transformers 4.50", "hf"},
                                                         {"AI-Hypercomputer MaxText", "maxtext"}};
   for (const auto& [source, stack] : kNamed) {
-    run.source = source;
+    run.software.cited = source;
     run.flash_attention.reset();
     EXPECT_EQ(stack_name(run), stack) << source;
   }

@@ -1,58 +1,74 @@
 #include "planner/validate/run_words.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace zplan {
 namespace {
 
-RunRecord saying(const char* words) {
+using testing::ElementsAre;
+using testing::Optional;
+
+// A record of the first form, with its words as keys.
+RunRecord saying(const char* words, const char* mode = "selective", std::int64_t layers = 80) {
   RunRecord run;
+  run.recompute = mode;
   run.recompute_detail = words;
+  run.model.layers = layers;
+  words_to_keys(run);
+  return run;
+}
+
+RunRecord citing(const char* source) {
+  RunRecord run;
+  run.source = source;
+  words_to_keys(run);
   return run;
 }
 
 TEST(RunWords, OptionsNameTheOperatorsThatAreRecomputed) {
-  using enum LayerOperator;
-  EXPECT_EQ(recomputed_operators(saying("--recompute-ffn --recompute-norm")),
-            (OperatorSet{kFc1, kActivation, kNorm}));
-  EXPECT_EQ(recomputed_operators(saying("remat policy save_qkv_proj")),
-            (OperatorSet{kNorm, kAttention, kProjection, kFc1, kActivation}));
-  EXPECT_EQ(recomputed_operators(saying("remat policy minimal_flash")),
-            (OperatorSet{kNorm, kActivation}));
-  EXPECT_TRUE(recomputed_operators(saying("selective (attention core)")).empty());
-  EXPECT_TRUE(recomputed_operators(RunRecord{}).empty());
+  const auto modules = [](const char* words) { return saying(words).recomputed.modules; };
+  EXPECT_THAT(modules("--recompute-ffn --recompute-norm"),
+              Optional(ElementsAre("norm", "fc1", "activation")));
+  EXPECT_THAT(modules("remat policy save_qkv_proj"),
+              Optional(ElementsAre("norm", "attention", "projection", "fc1", "activation")));
+  EXPECT_THAT(modules("remat policy minimal_flash"), Optional(ElementsAre("norm", "activation")));
+  EXPECT_FALSE(modules("selective (attention core)"));
+  EXPECT_FALSE(saying("--recompute-ffn", "none").recomputed.modules) << "nothing is recomputed";
 }
 
 // [PyTorch torch/utils/checkpoint.py] The input of the last product is the last tensor of a layer
 // that backward needs: all but that product is computed again.
 TEST(RunWords, AnEarlyStopRecomputesAllButTheLastProduct) {
-  using enum LayerOperator;
-  EXPECT_EQ(recomputed_operators(saying("full (every block), not reentrant: early stop")),
-            (OperatorSet{kNorm, kQkv, kAttention, kProjection, kFc1, kActivation}));
+  EXPECT_THAT(saying("full (every block), not reentrant: early stop", "full").recomputed.modules,
+              Optional(ElementsAre("norm", "qkv", "attention", "projection", "fc1", "activation")));
 }
 
 TEST(RunWords, LayersThatAreRecomputedMayBeCounted) {
-  RunRecord run = saying("activation checkpointing of 10 of 80 layers");
-  run.model.layers = 80;
-  EXPECT_EQ(recomputed_layers(run), 10);
-  run.model.layers = 40;
-  EXPECT_EQ(recomputed_layers(run), 0) << "of another model";
-  run.recompute_detail = " of 40 layers";
-  EXPECT_EQ(recomputed_layers(run), 0) << "no number";
-  run.recompute_detail.reset();
-  EXPECT_EQ(recomputed_layers(run), 0);
+  constexpr const char* kWords = "activation checkpointing of 10 of 80 layers";
+  EXPECT_EQ(saying(kWords).recomputed.layers, 10);
+  EXPECT_FALSE(saying(kWords, "selective", 40).recomputed.layers) << "of another model";
+  EXPECT_FALSE(saying(" of 80 layers").recomputed.layers) << "no number";
+  EXPECT_FALSE(saying(kWords, "full").recomputed.layers) << "all are";
 }
 
 TEST(RunWords, TheHeadIsInOnePieceUnlessTheyCountMore) {
-  EXPECT_EQ(head_chunks(saying("--lmhead-chunks=16 --offload-master")), 16);
-  EXPECT_EQ(head_chunks(saying("--offload-master")), 1);
-  EXPECT_EQ(head_chunks(saying("--lmhead-chunks=")), 1);
+  EXPECT_EQ(saying("--lmhead-chunks=16 --offload-master").kernels.head_chunks, 16);
+  EXPECT_FALSE(saying("--offload-master").kernels.head_chunks);
+  EXPECT_FALSE(saying("--lmhead-chunks=").kernels.head_chunks);
 }
 
 TEST(RunWords, StatesAreOffTheGpuOneByOne) {
-  EXPECT_EQ(offloaded_states(saying("--offload-opt-m --offload-master")),
-            (OffloadedStates{.master = true, .moment1 = true}));
-  EXPECT_FALSE(offloaded_states(RunRecord{}).any());
+  EXPECT_THAT(saying("--offload-opt-m --offload-master").offload.states,
+              Optional(ElementsAre("master", "moment1")));
+  EXPECT_FALSE(saying("").offload.states);
+}
+
+TEST(RunWords, TheSourceNamesSoftwareAndOptions) {
+  EXPECT_EQ(citing("fms-fsdp (FSDP, torch.compile)").software.compiled, true);
+  EXPECT_FALSE(citing("torch.compiled").software.compiled);
+  EXPECT_EQ(citing("tests/gpt_cross_entropy_loss_fusion").kernels.cross_entropy, "compiled");
+  EXPECT_EQ(citing("Megatron-LM, a table").software.cited, "Megatron-LM, a table");
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+#include <fmt/format.h>
+
+#include "planner/validate/record_subjects.h"
+
+namespace zplan {
+
+// [derived] Routing that is forced to be even gives each rank the mean: room for that is enough.
+constexpr double kEven = 1;
+
+Reason choose_experts(const RunRecord& run, PlannedRun& out) {
+  if (!run.model.experts) return std::nullopt;
+  const RunExperts& stated = run.experts;
+  Parallel& ranks = out.plan.parallel;
+  ranks.ep = run.parallel.ep.value_or(1);
+  if (stated.tp && *stated.tp != ranks.tp) ranks.expert_tp = *stated.tp;
+  out.plan.capacity_factor = stated.capacity_factor.value_or(0);
+  if (stated.routing == "balanced") out.plan.expert_imbalance = kEven;
+  out.plan.expert_imbalance = stated.imbalance.value_or(out.plan.expert_imbalance);
+  if (stated.routing != "balanced" && !stated.imbalance)
+    out.flags.emplace_back("work of experts taken as even");
+  if (exchanges_experts(run) && stated.dispatcher && *stated.dispatcher != "alltoall") {
+    out.flags.push_back(
+        fmt::format("experts exchanged by all-to-all instead of {}", *stated.dispatcher));
+    out.stack_stated = false;
+  }
+  return std::nullopt;
+}
+
+}  // namespace zplan

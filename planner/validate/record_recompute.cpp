@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <cmath>
+
+#include "planner/plan/choice_text.h"
+#include "planner/plan/choices.h"
+#include "planner/validate/record_subjects.h"
+#include "planner/validate/run_homes.h"
+
+namespace zplan {
+namespace {
+
+using enum LayerOperator;
+
+// What of a layer a module is. Recomputing an MLP needs its last product no more than
+// backward does. Latents are kept where what they are projected to is recomputed.
+struct Module {
+  std::string_view word;
+  OperatorSet operators;
+};
+const Module kModules[] = {
+    {"norm", {kNorm}},
+    {"layernorm", {kNorm}},
+    {"attn_norm", {kNorm}},
+    {"mlp_norm", {kNorm}},
+    {"qkv", {kQkv}},
+    {"qkv_linear", {kQkv}},
+    {"mla_up_proj", {kQkv}},
+    {"attention", {kAttention}},
+    {"core_attn", {kAttention}},
+    {"projection", {kProjection}},
+    {"attn_proj", {kProjection}},
+    {"self_attn", {kQkv, kAttention, kProjection}},
+    {"fc1", {kFc1}},
+    {"expert_fc1", {kFc1}},
+    {"activation", {kActivation}},
+    {"act", {kActivation}},
+    {"moe_act", {kActivation}},
+    {"mlp", {kFc1, kActivation}},
+    {"moe", {kFc1, kActivation}},
+};
+
+OperatorSet operators_of(const std::vector<std::string>& modules) {
+  OperatorSet out;
+  for (const Module& module : kModules)
+    if (is_among(modules, module.word)) out = out | module.operators;
+  return out;
+}
+
+bool has(const std::optional<std::vector<std::string>>& modules, std::string_view word) {
+  return modules && is_among(*modules, word);
+}
+
+// Runs of layers by what the stack recomputes of which share of them; the last has what is left.
+std::vector<RecomputeRun> selected_by(const StackProfile& stack, std::int32_t layers) {
+  std::vector<RecomputeRun> runs;
+  for (const RecomputedShare& share : stack.selective) {
+    const auto part = static_cast<std::int32_t>(std::lround(share.layers * layers));
+    RecomputeRun& run = runs.emplace_back(*recompute_from_words(share.recompute));
+    run.layers = std::max(1, part);
+  }
+  runs.back().layers = 0;
+  return runs;
+}
+
+// The first layers in a way, the others nothing.
+std::vector<RecomputeRun> first_layers(RecomputeRun way, std::int32_t layers, std::int64_t all) {
+  if (layers == 0 || layers >= all) return {way};
+  way.layers = layers;
+  return {way, {}};
+}
+
+std::vector<RecomputeRun> recomputed(const RunRecord& run, const StackProfile& stack) {
+  const RunRecompute& stated = run.recomputed;
+  const std::int64_t all = run.model.layers;
+  const std::int32_t layers = stated.layers.value_or(0);
+  const OperatorSet named = stated.modules ? operators_of(*stated.modules) : OperatorSet();
+  if (has(stated.modules, "layer")) return first_layers({Recompute::kFull}, layers, all);
+  if (!named.empty())
+    return first_layers({.mode = Recompute::kOperators, .operators = named}, layers, all);
+  if (run.recompute == "none" || !run.recompute) return {{}};
+  if (run.recompute == "full" || layers > 0) return first_layers({Recompute::kFull}, layers, all);
+  if (!stack.selective.empty() && all > 1 && !stated.modules)
+    return selected_by(stack, static_cast<std::int32_t>(all));
+  return {*recompute_from_words(*run.recompute)};
+}
+
+// Results that go to another tier and come back, beside what is recomputed.
+void send_away(OperatorSet operators, Tier tier, Plan& plan) {
+  for (RecomputeRun& run : plan.recompute) {
+    if (run.mode == Recompute::kFull) continue;
+    run.mode = Recompute::kOperators;
+    (tier == Tier::kNvme ? run.on_nvme : run.on_cpu) = operators;
+  }
+}
+
+}  // namespace
+
+Reason choose_recompute(const RunRecord& run, const StackProfile& stack, PlannedRun& out) {
+  Plan& plan = out.plan;
+  const RunRecompute& stated = run.recomputed;
+  if (chooses_homes(run)) {
+    plan.recompute = {{Recompute::kFull}};  // until homes are chosen
+  } else if (run.recompute || stated.modules) {
+    plan.recompute = recomputed(run, stack);
+  }
+  if (has(stated.modules, "shared_experts")) {
+    out.flags.emplace_back("what the shared expert computes is kept, not recomputed");
+    out.stack_stated = false;
+  }
+  plan.checkpoint_layers = stated.layers_per_checkpoint.value_or(plan.checkpoint_layers);
+  plan.partition_activations = stated.partitioned.value_or(plan.partition_activations);
+  const auto& away = run.offload.activation_modules;
+  if (!away || chooses_homes(run)) return std::nullopt;
+  const OperatorSet operators = operators_of(*away);
+  if (!operators.empty()) send_away(operators, plan.placement.activations, plan);
+  if (!has(away, "layer_inputs"))
+    plan.placement.activations = Tier::kGpu;
+  else if (plan.placement.activations == Tier::kGpu)
+    plan.placement.activations = Tier::kCpu;
+  return std::nullopt;
+}
+
+}  // namespace zplan

@@ -1,0 +1,40 @@
+// What a record's keys make of a plan, a function per subject; record_plan.cpp puts them together.
+// Each gives the reason where it cannot be expressed.
+#pragma once
+
+#include "planner/validate/record_plan.h"
+#include "planner/validate/record_refusals.h"
+
+namespace zplan {
+
+inline bool is_pytorch(Modules modules) {
+  return modules == Modules::kEager || modules == Modules::kCompiled;
+}
+
+// record_kernels.cpp: the kernel set, launches, and the rates of fused kernels.
+Reason choose_kernels(const RunRecord& run, const StackProfile& stack, const DeviceFacts& device,
+                      PlannedRun& out);
+void choose_launches(const RunRecord& run, PlannedRun& out);
+void choose_fused_kernels(const RunRecord& run, const std::vector<StackProfile>& stacks,
+                          int capability, PlannedRun& out);
+void choose_head(const RunRecord& run, PlannedRun& out);
+
+// record_precision.cpp: element types of the states, and the optimizer.
+Reason choose_recipe(const RunRecord& run, const StackProfile& stack, PlannedRun& out);
+Reason choose_optimizer(const RunRecord& run, PlannedRun& out);
+
+// record_trained.cpp: what is trained, and by which loss.
+Reason choose_trained(const RunRecord& run, PlannedRun& out);
+
+// record_experts.cpp: how experts are spread and how even their work is.
+Reason choose_experts(const RunRecord& run, PlannedRun& out);
+
+// record_recompute.cpp: what is recomputed, and which activations leave the GPU.
+Reason choose_recompute(const RunRecord& run, const StackProfile& stack, PlannedRun& out);
+
+// record_parallel.cpp: ranks, shards, the pipeline, homes of states, the cluster's links.
+Reason choose_parallel(const RunRecord& run, const StackProfile& stack, PlannedRun& out);
+void choose_pieces(const RunRecord& run, Plan& plan);
+void choose_links(const RunRecord& run, PlannedRun& out);
+
+}  // namespace zplan

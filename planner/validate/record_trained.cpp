@@ -1,0 +1,84 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "planner/core/text.h"
+#include "planner/validate/record_subjects.h"
+
+namespace zplan {
+namespace {
+
+using Names = std::set<std::string>;
+
+// Groups of matrices by the names of their members.
+struct Group {
+  LoraTargets targets;
+  Names members;
+};
+const std::array<Group, 4>& groups() {
+  static const std::array<Group, 4> all{{
+      {LoraTargets::kAll, {"q", "k", "v", "o", "gate", "up", "down"}},
+      {LoraTargets::kAttention, {"q", "k", "v", "o"}},
+      {LoraTargets::kMlp, {"gate", "up", "down"}},
+      {LoraTargets::kQkv, {"q", "k", "v"}},
+  }};
+  return all;
+}
+
+// Groups count as their members; an MLP that is not gated has no gate.
+Names members_of(const std::vector<std::string>& targets, bool gated) {
+  Names out;
+  for (const std::string& target : targets) {
+    const auto group = std::ranges::find_if(
+        groups(), [&](const Group& one) { return name(one.targets) == target; });
+    if (group == groups().end()) {
+      out.insert(target);
+    } else {
+      out.insert(group->members.begin(), group->members.end());
+    }
+  }
+  if (!gated && out.contains("up")) out.insert("gate");
+  return out;
+}
+
+Reason choose_lora(const RunRecord& run, TrainedChoice& train) {
+  const RunTrained& stated = run.trained;
+  train.rank = stated.lora_rank.value_or(train.rank);
+  train.alpha = stated.lora_alpha.value_or(train.alpha);
+  if (!stated.lora_targets) return std::nullopt;
+  const Names members = members_of(*stated.lora_targets, run.model.gated_ffn);
+  const auto group = std::ranges::find(groups(), members, &Group::members);
+  if (group == groups().end())
+    return not_modelled(fmt::format("LoRA of {} alone", joined(*stated.lora_targets, ", ")));
+  train.targets = group->targets;
+  return std::nullopt;
+}
+
+// Embeddings, final norm and head are frozen together or not at all.
+Reason choose_frozen(const std::vector<std::string>& parts, TrainedChoice& train) {
+  static const Names ends{"embeddings", "final_norm", "head"};
+  const Names frozen(parts.begin(), parts.end());
+  if (frozen.empty() || (frozen == ends && train.what == Trained::kLayers)) return std::nullopt;
+  if (frozen != ends)
+    return not_modelled(fmt::format("{} frozen, the rest trained", joined(parts, ", ")));
+  train.what = Trained::kLayers;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Reason choose_trained(const RunRecord& run, PlannedRun& out) {
+  TrainedChoice& train = out.plan.train;
+  if (run.trained.what)
+    train.what = static_cast<Trained>(std::ranges::find(kTrainedWords, *run.trained.what) -
+                                      kTrainedWords.begin());
+  // [derived] The entropy of all words is a pass over the logits more, where two are counted.
+  constexpr double kEntropy = 1.5;
+  if (run.trained.objective == "rl") out.cluster.stack.loss *= kEntropy;
+  if (train.has_lora()) return choose_lora(run, train);
+  return run.trained.frozen ? choose_frozen(*run.trained.frozen, train) : std::nullopt;
+}
+
+}  // namespace zplan

@@ -1,0 +1,155 @@
+#include "planner/validate/run_form.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "planner/core/json_edit.h"
+#include "planner/validate/run_key_rows.h"
+
+namespace zplan {
+namespace {
+
+// Of a pointer below `prefix` the next part, and whether it is the last.
+struct Step {
+  std::string name;
+  bool is_leaf = false;
+};
+std::optional<Step> step_below(std::string_view prefix, std::string_view pointer) {
+  if (!pointer.starts_with(prefix) || pointer[prefix.size()] != '/') return std::nullopt;
+  const std::string_view rest = pointer.substr(prefix.size() + 1);
+  const std::size_t end = rest.find('/');
+  return Step{std::string(rest.substr(0, end)), end == rest.npos};
+}
+
+bool needs_something(std::string_view prefix) {
+  return std::ranges::any_of(run_keys(), [&](const RunKey& key) {
+    return key.required && key.pointer.starts_with(prefix) && key.pointer[prefix.size()] == '/';
+  });
+}
+
+void read_printed(const JsonNode& node) {
+  if (!node.is_string() && !node.is_number()) node.fail_expected("a number or a text");
+}
+
+// The value of a fact has the kind of its row, too.
+void check_fact(const JsonNode& node, const RunKey& key) {
+  std::string text;
+  bool flag = false;
+  std::int64_t count = 0;
+  double number = 0;
+  std::vector<std::string> texts;
+  std::vector<std::int32_t> counts;
+  switch (key.kind) {
+    case RunKeyKind::kText:
+      return rows::read_value(node, key, text);
+    case RunKeyKind::kFlag:
+      return rows::read_value(node, key, flag);
+    case RunKeyKind::kCount:
+      return rows::read_value(node, key, count);
+    case RunKeyKind::kNumber:
+      return rows::read_value(node, key, number);
+    case RunKeyKind::kTexts:
+      return rows::read_value(node, key, texts);
+    case RunKeyKind::kCounts:
+      return rows::read_value(node, key, counts);
+    case RunKeyKind::kPrinted:
+      return read_printed(node);
+  }
+}
+
+void read_leaf(const JsonNode& node, const RunKey& key, RunRecord& run) {
+  if (node.is_null() && !key.required) return;
+  if (key.read != nullptr) return key.read(node, key, run);
+  check_fact(node, key);
+  run.facts.emplace(key.pointer, fact_text(node));
+}
+
+void read_object(const JsonNode& node, const std::string& prefix, RunRecord& run) {
+  JsonObject object = node.object();
+  if (prefix.empty()) object.schema(kRunTag);
+  std::set<std::string> objects;
+  for (const RunKey& key : run_keys()) {
+    const auto step = step_below(prefix, key.pointer);
+    if (!step) continue;
+    if (step->is_leaf) {
+      if (key.required) {
+        read_leaf(object.member(step->name), key, run);
+      } else if (const auto value = object.optional_member(step->name)) {
+        read_leaf(*value, key, run);
+      }
+      continue;
+    }
+    if (!objects.insert(step->name).second) continue;
+    const std::string below = prefix + "/" + step->name;
+    if (needs_something(below)) {
+      read_object(object.member(step->name), below, run);
+    } else if (const auto value = object.optional_member(step->name); value && !value->is_null()) {
+      read_object(*value, below, run);
+    }
+  }
+  object.finish();
+}
+
+// Nothing where the record says nothing below the prefix.
+std::string write_object(const RunRecord& run, const std::string& prefix) {
+  std::string out;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (!value.empty()) out += (out.empty() ? "" : ", ") + json_string(name) + ": " + value;
+  };
+  if (prefix.empty()) add("schema", json_string(kRunTag));
+  std::set<std::string> objects;
+  for (const RunKey& key : run_keys()) {
+    const auto step = step_below(prefix, key.pointer);
+    if (!step) continue;
+    if (step->is_leaf) {
+      add(step->name, said(run, key.pointer));
+    } else if (objects.insert(step->name).second) {
+      add(step->name, write_object(run, prefix + "/" + step->name));
+    }
+  }
+  return out.empty() ? "" : "{" + out + "}";
+}
+
+}  // namespace
+
+std::string fact_text(const JsonNode& node) {
+  const std::string text = json_text(node);
+  std::string line;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\n') {
+      line += text[i];
+      continue;
+    }
+    while (i + 1 < text.size() && text[i + 1] == ' ') ++i;
+  }
+  return line;
+}
+
+RunRecord read_run(const JsonNode& root) {
+  RunRecord run;
+  run.second_form = true;
+  read_object(root, "", run);
+  check_run(root, run);
+  // [derived] One figure in one unit: GB of 1e9 bytes, GiB of 2^30.
+  constexpr double kGb = 1e9, kGiB = 0x1p30;
+  if (const auto gb = run.facts.find("/measured/memory_gb"); gb != run.facts.end())
+    run.measured.memory_gib = std::stod(gb->second) * kGb / kGiB;
+  if (const auto& kernels = run.kernels.attention)
+    run.flash_attention = *kernels != "unfused" && *kernels != "eager" && *kernels != "math";
+  return run;
+}
+
+std::string said(const RunRecord& run, std::string_view pointer) {
+  const auto fact = run.facts.find(pointer);
+  if (fact != run.facts.end()) return fact->second;
+  for (const RunKey& key : run_keys())
+    if (key.pointer == pointer && key.write != nullptr) return key.write(run);
+  return "";
+}
+
+std::string write_run(const RunRecord& run) { return write_object(run, ""); }
+
+}  // namespace zplan

@@ -1,0 +1,71 @@
+// The keys of a record of "zplan.runs/2": one row each, in the order in which a record shows them.
+//
+// Reading and writing (run_form.h), the JSON schema, the template and the test of what each key
+// does derive from the rows. A row says where the value goes:
+//
+//   kPlan       a member of RunRecord, from which model, cluster, rates, plan or what is compared
+//               are made (record_plan.h)
+//   kUnmodelled a fact that no plan expresses: any value but `plain` refuses the record, by `told`
+//   kAside      a fact that changes kernels which the cost model does not tell apart: any value but
+//               `plain` is flagged by `told`, and the software counts as one whose ways are a guess
+//   kChecked    a fact that the other counts of the record decide: it contradicts them or not
+//   kStatement  what the source says of itself and of the figures that it prints
+//
+// Facts of the last four kinds stand in RunRecord::facts.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/core/json_reader.h"
+#include "planner/validate/runs.h"
+
+namespace zplan {
+
+enum class RunKeyUse : std::uint8_t { kPlan, kUnmodelled, kAside, kChecked, kStatement };
+enum class RunKeyKind : std::uint8_t {
+  kText,     // one of `words`, where there are any
+  kFlag,     // true or false
+  kCount,    // an integer
+  kNumber,   // any number
+  kTexts,    // a list of texts, each one of `words`, where there are any
+  kCounts,   // a list of integers
+  kPrinted,  // a number or text, as the source prints it
+};
+
+struct RunKey {
+  std::string_view pointer{};  // RFC 6901
+  RunKeyKind kind = RunKeyKind::kText;
+  RunKeyUse use = RunKeyUse::kPlan;
+  std::string_view meaning{};  // with its unit
+  std::string_view example{};  // JSON
+  std::string_view words{};    // "a|b|c"
+  double least = 1, most = 1e9;
+  bool required = false;
+  bool shown = false;        // stands in the template; else its example does, as a comment
+  std::string_view plain{};  // JSON of the values that the model has anyway: "false|0"
+  // What a refusal or a flag names; of kPlan the words that no plan expresses, "lion=optimizer
+  // lion".
+  std::string_view told{};
+  // Of kPlan; null: in RunRecord::facts. Written text is JSON; empty: the record does not say it.
+  void (*read)(const JsonNode& node, const RunKey& key, RunRecord& run) = nullptr;
+  std::string (*write)(const RunRecord& run) = nullptr;
+};
+
+// All rows, section by section.
+std::span<const RunKey> run_keys();
+
+// "a|b|c" in parts.
+std::vector<std::string> parts_of(std::string_view words);
+
+// Rows of sections, each from a file of its own.
+std::span<const RunKey> statement_keys();
+std::span<const RunKey> model_keys();
+std::span<const RunKey> parallel_keys();
+std::span<const RunKey> precision_keys();
+std::span<const RunKey> software_keys();
+
+}  // namespace zplan

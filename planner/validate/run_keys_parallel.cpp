@@ -1,0 +1,231 @@
+// Keys of how the work is cut over ranks, of experts on them, of what runs beside what, and of what
+// lives off the GPU.
+#include "planner/validate/run_key_rows.h"
+
+namespace zplan {
+namespace {
+
+using namespace rows;
+using enum RunKeyKind;
+using enum RunKeyUse;
+
+template <auto Member>
+RunKey of(std::string_view pointer, RunKey row) {
+  return bound<&RunRecord::parallel, Member>(pointer, row);
+}
+template <auto Member>
+RunKey of_experts(std::string_view pointer, RunKey row) {
+  return bound<&RunRecord::experts, Member>(pointer, row);
+}
+template <auto Member>
+RunKey of_offload(std::string_view pointer, std::string_view meaning) {
+  return bound<&RunRecord::offload, Member>(
+      pointer, {.meaning = meaning, .example = R"("cpu")", .words = "gpu|cpu|nvme"});
+}
+
+RunKey beside(std::string_view pointer, std::string_view told, std::string_view meaning) {
+  return fact(pointer, kFlag, kUnmodelled,
+              {.meaning = meaning, .example = "true", .plain = "false", .told = told});
+}
+RunKey aside(std::string_view pointer, RunKeyKind kind, std::string_view told,
+             std::string_view meaning, std::string_view example, std::string_view plain) {
+  return fact(pointer, kind, kAside,
+              {.meaning = meaning, .example = example, .plain = plain, .told = told});
+}
+
+}  // namespace
+
+std::span<const RunKey> parallel_keys() {
+  static const RunKey keys[] = {
+      of<&RunParallel::dp>("/parallel/dp",
+                           {.meaning = "data parallel ranks; tp x pp x cp x dp GPUs",
+                            .example = "4",
+                            .required = true,
+                            .shown = true}),
+      of<&RunParallel::tp>(
+          "/parallel/tp",
+          {.meaning = "tensor parallel ranks", .example = "2", .required = true, .shown = true}),
+      of<&RunParallel::sequence_parallel>(
+          "/parallel/sequence_parallel",
+          {.meaning = "what is outside of tensor parallel regions is cut over them, too",
+           .example = "true",
+           .shown = true}),
+      of<&RunParallel::pp>(
+          "/parallel/pp",
+          {.meaning = "pipeline stages", .example = "1", .required = true, .shown = true}),
+      of<&RunParallel::cp>("/parallel/cp", {.meaning = "context parallel ranks", .example = "2"}),
+      of<&RunParallel::cp_communication>(
+          "/parallel/cp_communication",
+          {.meaning = "what they send: keys and values in rings (ring, p2p), heads for tokens "
+                      "(ulysses, a2a), both (a2a+p2p, with ring), or all keys (all_gather)",
+           .example = R"("ulysses")",
+           .words = "ring|p2p|ulysses|a2a|a2a+p2p|all_gather",
+           .told = "all_gather=context parallelism by all-gather"}),
+      of<&RunParallel::ring>(
+          "/parallel/ring",
+          {.meaning = "context parallel ranks of a ring, where not all", .example = "1"}),
+      of<&RunParallel::zero_stage>("/parallel/zero_stage",
+                                   {.meaning = "0 to 3; FULL_SHARD 3, SHARD_GRAD_OP 2, Megatron's "
+                                               "distributed optimizer 1",
+                                    .example = "1",
+                                    .least = 0,
+                                    .most = 3,
+                                    .shown = true}),
+      of<&RunParallel::shard_group>(
+          "/parallel/shard_group",
+          {.meaning = "GPUs that share one copy of what ZeRO shards [dp]", .example = "2"}),
+      of<&RunParallel::optimizer_instances>(
+          "/parallel/optimizer_instances",
+          {.meaning = "copies of it: replicas / shard_group", .example = "2"}),
+      of<&RunParallel::parameter_shard_group>(
+          "/parallel/parameter_shard_group",
+          {.meaning = "GPUs that share one copy of the parameters, where fewer", .example = "2"}),
+      of<&RunParallel::secondary_shard_group>(
+          "/parallel/secondary_shard_group",
+          {.meaning = "GPUs with a second copy of them, from which backward gathers",
+           .example = "2"}),
+      of<&RunParallel::reshard_after_forward>(
+          "/parallel/reshard_after_forward",
+          {.meaning = "false: what forward gathered stays for backward, as with ZeRO 2",
+           .example = "false"}),
+      of<&RunParallel::gather_unit>("/parallel/gather_unit",
+                                    {.meaning = "parameters that are gathered at once",
+                                     .example = R"("operator")",
+                                     .words = "layer|operator"}),
+      of<&RunParallel::prefetch>(
+          "/parallel/prefetch",
+          {.meaning = "such units gathered ahead [1]", .example = "2", .least = 0, .most = 64}),
+      of<&RunParallel::order>("/parallel/order",
+                              {.meaning = "which ranks are neighbours after tensor parallel ones",
+                               .example = R"("pipeline_first")",
+                               .words = "data_first|pipeline_first"}),
+      aside("/parallel/sharding_software", kText, "sharded by other software",
+            "megatron_fsdp, fsdp1 .., beside that of the profile", R"("megatron_fsdp")", ""),
+
+      of<&RunParallel::schedule>(
+          "/pipeline/schedule",
+          {.meaning = "order of micro-batches",
+           .example = R"("1f1b")",
+           .words =
+               "1f1b|gpipe|interleaved|zb-v|zb-h1|dualpipe-v|dualpipe|pipedream-2bw|pipedream"}),
+      of<&RunParallel::interleave>("/pipeline/virtual_stages",
+                                   {.meaning = "model chunks of a stage [1]", .example = "2"}),
+      of<&RunParallel::stage_layers>(
+          "/pipeline/stage_layers",
+          {.meaning = "layers of each model chunk, in the model's order [equal]",
+           .example = "[17, 15]",
+           .least = 0}),
+      of<&RunParallel::ends_count_as_layers>(
+          "/pipeline/ends_count_as_layers",
+          {.meaning = "embedding and loss each take the place of a layer", .example = "true"}),
+      fact("/pipeline/flushes", kCount, kUnmodelled,
+           {.meaning = "times that the pipeline runs empty in a step",
+            .example = "4",
+            .plain = "1",
+            .told = "a pipeline that runs empty within a step"}),
+      fact("/pipeline/layout", kText, kStatement,
+           {.meaning = "as the software writes it; stage_layers says what it comes to",
+            .example = R"("Et*17|t*15L")"}),
+
+      of<&RunParallel::ep>("/parallel/ep", {.meaning = "ranks that each have a part of the experts",
+                                            .example = "4"}),
+      of_experts<&RunExperts::tp>(
+          "/experts/tp",
+          {.meaning = "tensor parallel ranks that cut each expert: 1 or tp", .example = "1"}),
+      of_experts<&RunExperts::dp>(
+          "/experts/dp", {.use = kChecked,
+                          .meaning = "copies of each expert: GPUs / (pp x ep x experts/tp)",
+                          .example = "1"}),
+      of_experts<&RunExperts::dispatcher>(
+          "/experts/dispatcher", {.meaning = "what brings tokens to experts on other ranks",
+                                  .example = R"("deepep")",
+                                  .words = "alltoall|allgather|deepep|hybridep",
+                                  .told = "allgather=the exchange of experts by all-gather"}),
+      of_experts<&RunExperts::routing>(
+          "/experts/routing",
+          {.meaning = "balanced: forced, each expert has as many tokens; trained: by the router",
+           .example = R"("balanced")",
+           .words = "balanced|trained"}),
+      of_experts<&RunExperts::imbalance>(
+          "/experts/imbalance",
+          {.meaning = "work of the busiest rank, over the mean", .example = "1.3", .most = 1024}),
+      of_experts<&RunExperts::capacity_factor>(
+          "/experts/capacity_factor",
+          {.meaning = "tokens that an expert takes at most, over the mean",
+           .example = "1.25",
+           .most = 1024}),
+      of_experts<&RunExperts::dropless>("/experts/dropless",
+                                        {.use = kChecked,
+                                         .meaning = "no token is dropped; false: capacity_factor",
+                                         .example = "true"}),
+      aside("/experts/grouped_gemm", kFlag, "experts one after the other",
+            "the products of all experts are one kernel", "false", "true"),
+      aside("/experts/fused_mlp", kFlag, "the MLP of experts in one kernel",
+            "product, activation and casts are one kernel", "true", "false"),
+      aside("/experts/permute_fused", kFlag, "tokens permuted by a fused kernel",
+            "tokens are sorted by expert in one kernel, or as they are sent", "true", "false"),
+      aside("/experts/router_type", kText, "the router's scores in another type",
+            "element type of the router's scores", R"("fp64")", R"("fp32")"),
+      aside("/experts/communication_sms", kCount, "multiprocessors set aside for the exchange",
+            "multiprocessors that the dispatcher's kernels keep", "32", "0"),
+      fact("/experts/rank_capacity", kNumber, kUnmodelled,
+           {.meaning = "rows that a rank has room for, over the mean, where buffers are fixed",
+            .example = "1.5",
+            .told = "buffers of experts of a fixed capacity"}),
+      beside("/experts/paged_stash", "activations of experts in pages",
+             "activations of experts are kept in pages of such buffers"),
+      fact("/experts/shard_group", kCount, kChecked,
+           {.meaning = "ranks that the states of an expert are sharded over, of those with copies",
+            .example = "1"}),
+      fact("/experts/in_nvlink_domain", kFlag, kChecked,
+           {.meaning = "experts are exchanged by the peer link alone", .example = "true"}),
+
+      of<&RunParallel::overlap_grad_reduce>(
+          "/overlap/grad_reduce",
+          {.meaning = "gradients are reduced beside backward", .example = "true", .shown = true}),
+      of<&RunParallel::overlap_param_gather>(
+          "/overlap/param_gather",
+          {.meaning = "parameters are gathered beside compute", .example = "true", .shown = true}),
+      of<&RunParallel::tp_comm_overlap>(
+          "/overlap/tensor_parallel",
+          {.meaning = "collectives of tensor parallel ranks run beside products",
+           .example = "false",
+           .shown = true}),
+      of<&RunParallel::overlap_update>(
+          "/overlap/update",
+          {.meaning = "the host updates layers beside the backward of others", .example = "true"}),
+      beside("/overlap/exchange", "the exchange of experts beside compute",
+             "tokens are exchanged beside the work of another micro-batch"),
+      beside("/overlap/weight_gradients", "weight gradients beside the exchange of experts",
+             "weight gradients are put off so that the exchange runs beside them"),
+      beside("/overlap/shared_expert", "the shared expert beside the exchange of experts",
+             "the shared expert runs beside the exchange"),
+      aside("/overlap/context_parallel", kFlag, "context parallel ranks that wait for keys",
+            "rings send beside attention", "false", "true"),
+      aside("/overlap/pipeline", kFlag, "stages that wait for what they send",
+            "stages send and receive beside compute", "false", "true"),
+
+      of_offload<&RunOffload::params>("/offload/params", "home of parameters between uses"),
+      of_offload<&RunOffload::grads>("/offload/grads", "home of gradients"),
+      of_offload<&RunOffload::optimizer>("/offload/optimizer",
+                                         "home of optimizer states, and where the update runs"),
+      of_offload<&RunOffload::activations>("/offload/activations", "home of layers' inputs"),
+      bound<&RunRecord::offload, &RunOffload::activation_modules>(
+          "/offload/activation_modules",
+          {.meaning = "whose results go to the CPU until backward, where not layer_inputs",
+           .example = R"(["moe_act"])",
+           .words = "layer_inputs|norm|layernorm|attn_norm|mlp_norm|qkv|qkv_linear|attention|core_"
+                    "attn|projection|attn_proj|fc1|expert_fc1|activation|moe_act|act"}),
+      bound<&RunRecord::offload, &RunOffload::states>(
+          "/offload/states", {.meaning = "states on the CPU that the GPU fetches for its update",
+                              .example = R"(["moment1"])",
+                              .words = "master|moment1|moment2"}),
+      bound<&RunRecord::offload, &RunOffload::delayed_update>(
+          "/offload/delayed_update",
+          {.meaning = "the host updates beside the next step, which uses older parameters",
+           .example = "true"}),
+  };
+  return keys;
+}
+
+}  // namespace zplan

@@ -1,0 +1,165 @@
+// Keys of element types, of the optimizer, of what is trained and of what is recomputed.
+#include "planner/validate/run_key_rows.h"
+
+namespace zplan {
+namespace {
+
+using namespace rows;
+using enum RunKeyKind;
+using enum RunKeyUse;
+
+constexpr std::string_view kTypes = "fp32|bf16|fp16|fp8|int8|fp64";
+
+template <auto Member>
+RunKey of(std::string_view pointer, RunKey row) {
+  return bound<&RunRecord::precision, Member>(pointer, row);
+}
+template <auto Member>
+RunKey type_of(std::string_view pointer, std::string_view meaning, std::string_view example) {
+  return of<Member>(pointer, {.meaning = meaning, .example = example, .words = kTypes});
+}
+RunKey in_fp8(std::string_view pointer, std::string_view told, std::string_view meaning) {
+  return fact(pointer, kFlag, kUnmodelled,
+              {.meaning = meaning, .example = "true", .plain = "false", .told = told});
+}
+
+}  // namespace
+
+std::span<const RunKey> precision_keys() {
+  static const RunKey keys[] = {
+      of<&RunPrecision::compute>("/precision/compute",
+                                 {.meaning = "products of layers: bf16, fp16, fp32, fp8, mxfp8 ..",
+                                  .example = R"("bf16")",
+                                  .required = true,
+                                  .shown = true}),
+      of<&RunPrecision::param_bytes>(
+          "/precision/param_bytes",
+          {.meaning = "bytes per parameter, before sharding: what the step reads", .example = "2"}),
+      of<&RunPrecision::grad_bytes>("/precision/grad_bytes",
+                                    {.meaning = "of its gradient", .example = "4"}),
+      of<&RunPrecision::optimizer_bytes_per_param>(
+          "/precision/optimizer_bytes_per_param",
+          {.meaning = "of all else: master, moments, copies of gradients", .example = "12"}),
+      type_of<&RunPrecision::params>("/precision/params", "parameters between steps", R"("fp32")"),
+      type_of<&RunPrecision::gradients>("/precision/gradients",
+                                        "gradients of a step as they are added up", R"("bf16")"),
+      type_of<&RunPrecision::reduction>("/precision/reduction",
+                                        "gradients as they are reduced over ranks", R"("bf16")"),
+      type_of<&RunPrecision::master>("/precision/master", "master copy of the optimizer",
+                                     R"("bf16")"),
+      type_of<&RunPrecision::moments>("/precision/moments", "moments of the optimizer",
+                                      R"("bf16")"),
+      of<&RunPrecision::loss_scaling>("/precision/loss_scaling",
+                                      {.meaning = "the loss is scaled", .example = "true"}),
+      of<&RunPrecision::fp8_recipe>(
+          "/precision/fp8/recipe",
+          {.meaning = "scales: of the tensor, of earlier steps or at once; of rows or of blocks",
+           .example = R"("rowwise")",
+           .words = "delayed|current|tensorwise|rowwise|blockwise|mxfp8|nvfp4|mxfp4",
+           .told = "mxfp8=products in mxfp8|nvfp4=products in nvfp4|mxfp4=products in mxfp4"}),
+      in_fp8("/precision/fp8/weights", "parameters kept in fp8",
+             "parameters are kept in fp8 between steps"),
+      in_fp8("/precision/fp8/gathers", "parameters gathered in fp8",
+             "parameters are gathered in fp8"),
+      in_fp8("/precision/fp8/activations", "activations kept in fp8",
+             "inputs of products are kept in fp8 for backward"),
+      in_fp8("/precision/fp8/attention", "attention in fp8", "attention computes in fp8"),
+      in_fp8("/precision/fp8/lm_head", "the output head in fp8", "the output head computes in fp8"),
+      in_fp8("/precision/fp8/dispatch", "experts exchanged in fp8",
+             "tokens go to their experts in fp8"),
+      fact("/precision/fp8/layers_in_bf16", kCount, kUnmodelled,
+           {.meaning = "layers, first and last ones, whose products stay in bf16",
+            .example = "2",
+            .least = 0,
+            .plain = "0",
+            .told = "layers of several formats"}),
+
+      bound<&RunRecord::optimizer, &RunOptimizer::kind>(
+          "/optimizer/kind",
+          {.meaning = "what updates matrices",
+           .example = R"("sgd")",
+           .words = "adam|adamw|sgd|sgd-momentum|adamw-8bit|muon|adafactor|lion|shampoo|soap",
+           .told = "lion=optimizer lion|shampoo=optimizer shampoo|soap=optimizer soap"}),
+      bound<&RunRecord::optimizer, &RunOptimizer::block>(
+          "/optimizer/block",
+          {.meaning = "parameters that share a scale of 8-bit moments [256]", .example = "512"}),
+      bound<&RunRecord::optimizer, &RunOptimizer::precision_aware>(
+          "/optimizer/precision_aware",
+          {.meaning = "false: it has a copy of gradients in the type of its moments",
+           .example = "false"}),
+      bound<&RunRecord::optimizer, &RunOptimizer::clip>(
+          "/optimizer/clip",
+          {.meaning = "gradients are clipped by their norm", .example = "false"}),
+      bound<&RunRecord::optimizer, &RunOptimizer::cpu_fraction>(
+          "/optimizer/cpu_fraction",
+          {.meaning = "of its states that are on the CPU, with their update",
+           .example = "0.5",
+           .most = 1}),
+
+      bound<&RunRecord::trained, &RunTrained::what>(
+          "/trained/what", {.meaning = "all parameters, those of layers, or factors of LoRA",
+                            .example = R"("layers")",
+                            .words = "all|layers|lora"}),
+      bound<&RunRecord::trained, &RunTrained::lora_rank>(
+          "/trained/lora/rank", {.meaning = "width of its factors", .example = "16"}),
+      bound<&RunRecord::trained, &RunTrained::lora_alpha>(
+          "/trained/lora/alpha", {.meaning = "alpha / rank is their scale", .example = "32"}),
+      bound<&RunRecord::trained, &RunTrained::lora_targets>(
+          "/trained/lora/targets",
+          {.meaning = "matrices that have factors: a group of them or each by name",
+           .example = R"(["q", "k", "v"])",
+           .words = "all|attention|mlp|qkv|q|k|v|o|gate|up|down"}),
+      fact("/trained/lora/adapters_held", kCount, kAside,
+           {.meaning = "sets of factors on the GPU, of which one is trained",
+            .example = "4",
+            .plain = "1",
+            .told = "factors of LoRA beside those that are trained"}),
+      bound<&RunRecord::trained, &RunTrained::frozen>(
+          "/trained/frozen", {.meaning = "parts that are not trained",
+                              .example = R"(["embeddings", "final_norm", "head"])",
+                              .words = "embeddings|final_norm|head|layers|router|experts|vision"}),
+      fact("/trained/quantized_base", kText, kUnmodelled,
+           {.meaning = "format of frozen parameters: nf4, int8 ..",
+            .example = R"("nf4")",
+            .plain = R"("none")",
+            .told = "frozen parameters in a quantised format"}),
+      bound<&RunRecord::trained, &RunTrained::objective>(
+          "/trained/objective",
+          {.meaning =
+               "what the loss is; rl: with the entropy of all words, the trainer's step alone",
+           .example = R"("rl")",
+           .words = "pretrain|sft|rl|dpo",
+           .told = "dpo=a reference model beside that which is trained"}),
+      fact("/trained/method", kText, kStatement, {.meaning = "its name", .example = R"("GRPO")"}),
+
+      bound<&RunRecord::recompute>(
+          "/recompute/mode",
+          {.meaning = "activation recomputation: selective is the core of attention or what the "
+                      "software means by it; automatic: the software chose",
+           .example = R"("full")",
+           .words = "none|selective|full|automatic",
+           .shown = true}),
+      bound<&RunRecord::recomputed, &RunRecompute::modules>(
+          "/recompute/modules",
+          {.meaning = "what is recomputed, operator by operator or module by module",
+           .example = R"(["mlp"])",
+           .words =
+               "layer|norm|layernorm|attn_norm|mlp_norm|qkv|attention|core_attn|projection|attn"
+               "_proj|self_attn|fc1|activation|mlp|moe|moe_act|shared_experts|mla_up_proj"}),
+      bound<&RunRecord::recomputed, &RunRecompute::layers>(
+          "/recompute/layers",
+          {.meaning = "layers that are recomputed, the first ones [all]", .example = "5"}),
+      bound<&RunRecord::recomputed, &RunRecompute::layers_per_checkpoint>(
+          "/recompute/layers_per_checkpoint",
+          {.meaning = "layers replayed from one checkpoint [1]", .example = "2"}),
+      bound<&RunRecord::recomputed, &RunRecompute::partitioned>(
+          "/recompute/partitioned",
+          {.meaning = "checkpoints are cut over tensor parallel ranks", .example = "true"}),
+      bound<&RunRecord::recompute_detail>(
+          "/recompute/detail",
+          {.use = kStatement, .meaning = "text of the source", .example = R"("all layers")"}),
+  };
+  return keys;
+}
+
+}  // namespace zplan

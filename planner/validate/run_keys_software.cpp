@@ -1,0 +1,118 @@
+// Keys of the software, of its kernels and of batches.
+#include "planner/validate/run_key_rows.h"
+
+namespace zplan {
+namespace {
+
+using namespace rows;
+using enum RunKeyKind;
+using enum RunKeyUse;
+
+template <auto Member>
+RunKey of(std::string_view pointer, RunKey row) {
+  return bound<&RunRecord::software, Member>(pointer, row);
+}
+template <auto Member>
+RunKey of_kernels(std::string_view pointer, RunKey row) {
+  return bound<&RunRecord::kernels, Member>(pointer, row);
+}
+
+}  // namespace
+
+std::span<const RunKey> software_keys() {
+  static const RunKey keys[] = {
+      of<&RunSoftware::name>("/software/name",
+                             {.meaning = "the trainer, or a profile of zplan's by its name",
+                              .example = R"("Megatron-LM")",
+                              .shown = true}),
+      of<&RunSoftware::libraries>("/software/libraries",
+                                  {.meaning = "what trains below it, where the trainer has no "
+                                              "profile",
+                                   .example = R"(["FSDP"])"}),
+      fact("/software/version", kText, kStatement,
+           {.meaning = "release, commit or container",
+            .example = R"("core_v0.15.0")",
+            .shown = true}),
+      of<&RunSoftware::cuda_graphs>(
+          "/software/cuda_graphs",
+          {.meaning = "steps or layers are launched as CUDA graphs", .example = "true"}),
+      of<&RunSoftware::graphed_modules>("/software/graphed_modules",
+                                        {.meaning = "modules in graphs, where not all are",
+                                         .example = R"(["attn"])",
+                                         .words = "attn|mlp|moe|moe_router|moe_preprocess|mamba"}),
+      of<&RunSoftware::compiled>("/software/compiled",
+                                 {.meaning = "layers through torch.compile", .example = "true"}),
+      of<&RunSoftware::eager_loss>(
+          "/software/eager_loss",
+          {.meaning = "the loss stands outside of what is compiled", .example = "true"}),
+      of<&RunSoftware::foreach_update>(
+          "/software/foreach_update",
+          {.meaning = "each operation of the optimizer is a kernel over all parameters",
+           .example = "true"}),
+      of<&RunSoftware::dense_mask>(
+          "/software/dense_mask",
+          {.meaning = "fused attention gets its mask as a tensor", .example = "true"}),
+      of<&RunSoftware::fp8_rows>(
+          "/software/fp8_rows",
+          {.meaning = "operands in fp8 have a scale for each row", .example = "true"}),
+      fact("/software/deterministic", kFlag, kPlan,
+           {.meaning =
+                "kernels in an order that is the same each time: memory is compared, time not",
+            .example = "true"}),
+
+      of_kernels<&RunKernels::attention>(
+          "/kernels/attention",
+          {.meaning = "kernels of attention; unfused, eager and math store the scores",
+           .example = R"("unfused")",
+           .words =
+               "fused|flash|flash_2|flash_3|flash_4|cudnn|te|sdpa|flex|triton|unfused|eager|math",
+           .shown = true}),
+      of_kernels<&RunKernels::fused_norm>("/kernels/fused_norm",
+                                          {.meaning = "a norm is one kernel", .example = "true"}),
+      of_kernels<&RunKernels::fused_activation>(
+          "/kernels/fused_activation",
+          {.meaning = "SwiGLU, GeGLU or GELU is one kernel", .example = "true"}),
+      of_kernels<&RunKernels::fused_rope>(
+          "/kernels/fused_rope", {.meaning = "rotary positions are one kernel", .example = "true"}),
+      of_kernels<&RunKernels::cross_entropy>(
+          "/kernels/cross_entropy",
+          {.meaning = "the loss: operators of PyTorch, these compiled, one kernel over logits, or "
+                      "one with the output head, which never stores all logits",
+           .example = R"("fused")",
+           .words = "eager|compiled|fused|linear"}),
+      of_kernels<&RunKernels::head_chunks>(
+          "/kernels/head_chunks",
+          {.meaning = "pieces that output head and loss are worked off in [1]", .example = "4"}),
+      of_kernels<&RunKernels::head_chunk_tokens>(
+          "/kernels/head_chunk_tokens",
+          {.meaning = "or the tokens of one such piece", .example = "2048"}),
+      of_kernels<&RunKernels::sums_gradients>(
+          "/kernels/sums_gradients",
+          {.meaning = "products add weight gradients to those of earlier micro-batches",
+           .example = "false"}),
+      of_kernels<&RunKernels::attention_backward_pieces>(
+          "/kernels/attention_backward_pieces",
+          {.meaning = "attention's backward is worked off in so many pieces; planned as one",
+           .example = "2"}),
+
+      bound<&RunRecord::micro_batch>("/micro_batch",
+                                     {.meaning = "sequences per data parallel rank and micro-step",
+                                      .example = "1",
+                                      .shown = true}),
+      bound<&RunRecord::global_batch>(
+          "/global_batch",
+          {.meaning = "sequences per optimizer step", .example = "64", .shown = true}),
+      bound<&RunRecord::sequences, &RunSequences::packed>(
+          "/sequences/packed",
+          {.meaning = "a sequence is several documents, which attention keeps apart",
+           .example = "true"}),
+      bound<&RunRecord::sequences, &RunSequences::document_tokens>(
+          "/sequences/document_tokens",
+          {.meaning = "tokens of the mean document", .example = "1024"}),
+      fact("/sequences/data", kText, kStatement,
+           {.meaning = "what they are of", .example = R"("mock data")"}),
+  };
+  return keys;
+}
+
+}  // namespace zplan
