@@ -13,11 +13,18 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   Parallel& ranks = out.plan.parallel;
   ranks.ep = run.parallel.ep.value_or(1);
   if (stated.tp && *stated.tp != ranks.tp) ranks.expert_tp = *stated.tp;
+  const std::int64_t across = std::int64_t{ranks.dp} * (ranks.folds_experts() ? ranks.tp : 1);
+  if (ranks.cp > 1 && across % ranks.ep != 0 && across * ranks.cp % ranks.ep == 0)
+    return not_modelled("experts over context parallel ranks");
   out.plan.capacity_factor = stated.capacity_factor.value_or(0);
   if (stated.routing == "balanced") out.plan.expert_imbalance = kEven;
   out.plan.expert_imbalance = stated.imbalance.value_or(out.plan.expert_imbalance);
   if (stated.routing != "balanced" && !stated.imbalance)
     out.flags.emplace_back("work of experts taken as even");
+  if (run.model.routed.load_balancing == "sinkhorn") {
+    out.flags.emplace_back("routing without the iterations of Sinkhorn");
+    out.stack_stated = false;
+  }
   if (exchanges_experts(run) && stated.dispatcher && *stated.dispatcher != "alltoall") {
     out.flags.push_back(
         fmt::format("experts exchanged by all-to-all instead of {}", *stated.dispatcher));

@@ -187,7 +187,8 @@ void choose_fused_kernels(const RunRecord& run, const std::vector<StackProfile>&
   age_attention(run, stacks, capability, rates);
   rates.elementwise *= elementwise_share(out.model, kernels, rates.modules);
   if (kernels.sums_gradients) rates.sums_apart = !*kernels.sums_gradients;
-  if (kernels.attention == "flex" || kernels.attention == "triton") {
+  const auto& how = kernels.attention;
+  if (how == "flex" || how == "triton" || how == "xformers" || how == "aiter" || how == "splash") {
     out.flags.push_back("attention by other kernels than were measured");
     out.stack_stated = false;
   }

@@ -14,7 +14,7 @@ namespace {
 // The words of a home are those of a tier: the reader allows no others.
 Tier tier_of(const std::string& home) { return *parse_name<Tier>(home); }
 
-// With which states may live off the GPU.
+// Returns the least ZeRO stage with which these states may live off the GPU.
 std::int32_t least_stage(const RunOffload& offload) {
   if (offload.params != "gpu") return 3;
   return offload.grads != "gpu" ? 2 : 0;
@@ -61,6 +61,8 @@ void choose_pipeline(const RunParallel& p, Plan& plan) {
 Reason choose_parallel(const RunRecord& run, const StackProfile& stack, PlannedRun& out) {
   const RunParallel& p = run.parallel;
   Plan& plan = out.plan;
+  if (p.stage_layers && std::ranges::find(*p.stage_layers, 0) != p.stage_layers->end())
+    return not_modelled("a pipeline stage without layers");
   if (p.schedule == "interleaved" && p.interleave.value_or(1) < 2)
     return "interleaved pipeline of chunks that are not stated";
   plan.parallel = {.dp = p.dp,
@@ -83,8 +85,9 @@ Reason choose_parallel(const RunRecord& run, const StackProfile& stack, PlannedR
   return std::nullopt;
 }
 
-// As stated; else, where the layers do not come to equal pieces, but do with the embedding and the
-// head counted as a layer each, the first and the last piece have a layer less.
+// Stages have the layers that are stated; else, where the layers do not come to equal pieces, but
+// do with the embedding and the head counted as a layer each, the first and the last piece have a
+// layer less.
 void choose_pieces(const RunRecord& run, Plan& plan) {
   if (run.parallel.stage_layers) {
     plan.stage_layers = *run.parallel.stage_layers;

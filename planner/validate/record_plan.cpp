@@ -81,7 +81,7 @@ StackMemory memory_of(const RunRecord& run, const StackProfile& stack) {
   const RunKernels& kernels = run.kernels;
   if (memory.has(MemoryQuantity::kCompiledLoss) && kernels.cross_entropy == "compiled")
     memory[MemoryQuantity::kLoss] = memory[MemoryQuantity::kCompiledLoss];
-  // One kernel does not keep what operators of PyTorch keep between them.
+  // A fused kernel keeps nothing of what operators of PyTorch keep between them.
   if (kernels.cross_entropy == "fused" || kernels.cross_entropy == "linear")
     memory[MemoryQuantity::kLoss] = {};
   if (kernels.fused_norm.value_or(false)) memory[MemoryQuantity::kRmsNorm] = {};

@@ -39,7 +39,7 @@ bool casts_for_products(const RunRecord& run, const std::optional<PrecisionRecip
   return out.stack_stated && usual && usual->param == DType::kF32;
 }
 
-// Of the recipes that go with the ZeRO stage the one whose bytes per parameter are nearest.
+// Chooses the recipe whose bytes per parameter are nearest, of those that go with the ZeRO stage.
 void choose_by_bytes(const RunPrecision& stated, PlannedRun& out) {
   Plan& plan = out.plan;
   const auto off = [](std::optional<double> bytes, Bytes have) {
@@ -76,7 +76,7 @@ bool states_types(const RunRecord& run) {
          run.optimizer.precision_aware;
 }
 
-// Which of the stated types no kernel takes.
+// Refuses a stated type that no kernel takes.
 Reason unknown_type(const RunPrecision& p) {
   for (const auto& [what, type] :
        {std::pair{"parameters", p.params}, std::pair{"gradients", p.gradients},
@@ -86,7 +86,8 @@ Reason unknown_type(const RunPrecision& p) {
   return std::nullopt;
 }
 
-// Where gradients become those that are added up. Megatron-LM's products write these themselves.
+// Returns where gradients become those that are added up. Megatron-LM's products write these
+// themselves.
 GradientCast cast_of(const RunPrecision& p, const PlannedRun& out, DType compute) {
   const PrecisionRecipe& recipe = out.plan.precision;
   if (recipe.grad == compute || out.plan.zero_stage < kGathers) return GradientCast::kNone;
@@ -154,6 +155,9 @@ Reason choose_optimizer(const RunRecord& run, PlannedRun& out) {
   if (stated.kind) {
     const std::string word = *stated.kind == "adam" ? "adamw" : *stated.kind;
     const auto row = std::ranges::find(kOptimizers, word, &OptimizerRow::word);
+    if (row == std::end(kOptimizers)) return not_modelled("optimizer " + visible(word));
+    if (row->has_two_rules() && out.model.experts)
+      return not_modelled(fmt::format("{} of a model with experts", row->title));
     plan.optimizer.kind = static_cast<OptimizerKind>(row - std::begin(kOptimizers));
   }
   plan.optimizer.block = stated.block.value_or(plan.optimizer.block);

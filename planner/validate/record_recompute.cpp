@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +13,7 @@ namespace {
 
 using enum LayerOperator;
 
-// What of a layer a module is. Recomputing an MLP needs its last product no more than
+// Each module is some operators of a layer. Recomputing an MLP needs its last product no more than
 // backward does. Latents are kept where what they are projected to is recomputed.
 struct Module {
   std::string_view word;
@@ -32,6 +34,7 @@ const Module kModules[] = {
     {"self_attn", {kQkv, kAttention, kProjection}},
     {"fc1", {kFc1}},
     {"expert_fc1", {kFc1}},
+    {"fused_group_mlp", {kFc1, kActivation}},
     {"activation", {kActivation}},
     {"act", {kActivation}},
     {"moe_act", {kActivation}},
@@ -103,8 +106,9 @@ Reason choose_recompute(const RunRecord& run, const StackProfile& stack, Planned
   } else if (run.recompute || stated.modules) {
     plan.recompute = recomputed(run, stack);
   }
-  if (has(stated.modules, "shared_experts")) {
-    out.flags.emplace_back("what the shared expert computes is kept, not recomputed");
+  for (const char* const part : {"shared_experts", "moe_router", "embedding"}) {
+    if (!has(stated.modules, part)) continue;
+    out.flags.push_back(fmt::format("{} kept, not recomputed by itself", part));
     out.stack_stated = false;
   }
   plan.checkpoint_layers = stated.layers_per_checkpoint.value_or(plan.checkpoint_layers);

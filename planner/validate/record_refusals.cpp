@@ -18,6 +18,7 @@ bool is_one_of(const std::string& value, std::string_view words) {
 bool is_idle(const RunRecord& run, const RunKey& key, const std::string& value) {
   if (key.pointer == "/model/attention_layers") return value == std::to_string(run.model.layers);
   if (key.pointer == "/pipeline/flushes") return run.parallel.pp == 1;
+  if (key.pointer == "/experts/shard_group") return value == std::to_string(copies_of_experts(run));
   if (key.pointer == "/overlap/shared_expert")
     return !run.model.shared_expert_ffn || !exchanges_experts(run);
   const bool of_exchange =
@@ -26,7 +27,7 @@ bool is_idle(const RunRecord& run, const RunKey& key, const std::string& value) 
   return of_exchange && !exchanges_experts(run);
 }
 
-// Of a word in `told`, "lion=optimizer lion|..", what it is called; empty: the word is modelled.
+// Returns what a word is called in `told`, "lion=optimizer lion|.."; empty: the word is modelled.
 std::string refused_word(const RunKey& key, const std::string& value) {
   for (const std::string& part : parts_of(key.told)) {
     const std::size_t equals = part.find('=');
@@ -48,6 +49,12 @@ std::string refused_by(const RunRecord& run, const RunKey& key) {
 
 bool is_among(const std::vector<std::string>& words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
+}
+
+std::int64_t copies_of_experts(const RunRecord& run) {
+  const RunParallel& p = run.parallel;
+  const std::int64_t across = p.ep.value_or(1) * run.experts.tp.value_or(p.tp);
+  return std::int64_t{p.dp} * p.cp.value_or(1) * p.tp / std::max<std::int64_t>(1, across);
 }
 
 bool exchanges_experts(const RunRecord& run) {

@@ -1,5 +1,5 @@
-// What a record's keys make of a plan, a function per subject; record_plan.cpp puts them together.
-// Each gives the reason where it cannot be expressed.
+// Each of these functions makes part of a plan of a record's keys on one subject, or gives the
+// reason why it cannot be expressed; record_plan.cpp puts the parts together.
 #pragma once
 
 #include "planner/validate/record_plan.h"

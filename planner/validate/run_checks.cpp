@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/validate/record_refusals.h"
 #include "planner/validate/run_form.h"
 #include "planner/validate/run_keys.h"
 
@@ -94,7 +95,6 @@ class Checks {
 
   void expert_ranks() const {
     const RunExperts& e = run_.experts;
-    const std::int64_t tp = run_.parallel.tp;
     demand(run_.parallel.ep.value_or(1) == 1 || run_.model.experts, "/parallel/ep",
            "1 of a model without experts");
     demand(!e.dropless.value_or(false) || !e.capacity_factor, "/experts/capacity_factor",
@@ -103,10 +103,15 @@ class Checks {
            "true, or a capacity_factor beside it");
     demand(e.routing != "balanced" || e.imbalance.value_or(1) == 1, "/experts/imbalance",
            "1 where routing is balanced");
-    const std::int64_t across = run_.parallel.ep.value_or(1) * e.tp.value_or(run_.parallel.tp);
-    const std::int64_t copies = replicas() * tp / std::max<std::int64_t>(1, across);
+    const std::int64_t copies = copies_of_experts(run_);
     demand(!e.dp || *e.dp == copies, "/experts/dp",
            fmt::format("{} = GPUs / (pp x ep x experts/tp)", copies));
+    const std::string inside = said(run_, "/experts/in_nvlink_domain");
+    const std::int64_t together = run_.parallel.ep.value_or(1) * e.tp.value_or(run_.parallel.tp);
+    if (const auto& domain = run_.hardware.nvlink_domain; domain && !inside.empty())
+      demand((inside == "true") == (together <= *domain), "/experts/in_nvlink_domain",
+             fmt::format("{}: {} ranks share the experts, {} GPUs the peer link",
+                         together <= *domain, together, *domain));
     const std::string shards = said(run_, "/experts/shard_group");
     demand(shards.empty() || std::stoll(shards) <= copies, "/experts/shard_group",
            fmt::format("at most the {} copies of an expert", copies));
@@ -117,6 +122,9 @@ class Checks {
     const bool any = l.query_rank || l.key_value_rank || l.nope_size || l.rope_size || l.value_size;
     demand(!any || (l.key_value_rank && l.nope_size && l.rope_size && l.value_size), "/model/mla",
            "key_value_rank, nope_size, rope_size and value_size");
+    const std::string activation = run_.model.activation.value_or("");
+    demand(run_.model.gated_ffn || !activation.ends_with("glu"), "/model/gated_ffn",
+           fmt::format("true with {}", activation));
     only_with("/model/window/", run_.model.window.tokens.has_value(),
               "expected /model/window/tokens beside it");
   }

@@ -137,7 +137,7 @@ std::string type_of(const RunKey& key) {
   return {};
 }
 
-// What need not be there may be null, too.
+// A key that need not be there may be null, too.
 std::string schema_of(const RunKey& key) {
   const std::string meaning = json_string(key.meaning);
   if (key.required) return fmt::format("{{{}, \"description\": {}}}", type_of(key), meaning);

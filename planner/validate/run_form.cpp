@@ -12,7 +12,7 @@
 namespace zplan {
 namespace {
 
-// Of a pointer below `prefix` the next part, and whether it is the last.
+// A step holds the next part of a pointer below a prefix, and says whether it is the last.
 struct Step {
   std::string name;
   bool is_leaf = false;
@@ -93,7 +93,7 @@ void read_object(const JsonNode& node, const std::string& prefix, RunRecord& run
   object.finish();
 }
 
-// Nothing where the record says nothing below the prefix.
+// Returns nothing where the record says nothing below the prefix.
 std::string write_object(const RunRecord& run, const std::string& prefix) {
   std::string out;
   const auto add = [&](const std::string& name, const std::string& value) {

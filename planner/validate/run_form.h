@@ -12,7 +12,7 @@ inline constexpr std::string_view kRunTag = "zplan.runs/2";
 
 // Throws Error where a key is unknown, of another type or out of range, or where one is missing.
 RunRecord read_run(const JsonNode& root);
-// What of a record contradicts itself, said at the key that does. Throws Error.
+// Throws Error at a key that contradicts others of the record.
 void check_run(const JsonNode& root, const RunRecord& run);
 
 // A value as JSON in one line.

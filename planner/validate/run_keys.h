@@ -50,7 +50,8 @@ struct RunKey {
   // What a refusal or a flag names; of kPlan the words that no plan expresses, "lion=optimizer
   // lion".
   std::string_view told{};
-  // Of kPlan; null: in RunRecord::facts. Written text is JSON; empty: the record does not say it.
+  // These are null where the value stands in RunRecord::facts. Written text is JSON; it is empty
+  // where the record does not say it.
   void (*read)(const JsonNode& node, const RunKey& key, RunRecord& run) = nullptr;
   std::string (*write)(const RunRecord& run) = nullptr;
 };

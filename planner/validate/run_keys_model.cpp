@@ -69,12 +69,14 @@ std::span<const RunKey> model_keys() {
                                       .example = "true",
                                       .required = true,
                                       .shown = true}),
-      of_model<&RunModel::activation>("/model/activation",
-                                      {.meaning = "of the MLP, of its gate where it is gated",
-                                       .example = R"("silu")",
-                                       .words = "gelu|gelu_tanh|quick_gelu|silu|relu|squared_relu",
-                                       .shown = true,
-                                       .told = "squared_relu=activation squared_relu"}),
+      of_model<&RunModel::activation>(
+          "/model/activation",
+          {.meaning = "of the MLP, of its gate where it is gated; clamped_swiglu is gpt-oss's",
+           .example = R"("silu")",
+           .words =
+               "gelu|gelu_tanh|quick_gelu|silu|swiglu|clamped_swiglu|geglu|relu|reglu|squared_relu",
+           .shown = true,
+           .told = "squared_relu=activation squared_relu"}),
       of_model<&RunModel::vocab>("/model/vocab", {.meaning = "words, without padding",
                                                   .example = "128256",
                                                   .required = true,
@@ -195,8 +197,7 @@ std::span<const RunKey> model_keys() {
           "/model/experts/load_balancing",
           {.meaning = "what keeps the loads even: a loss or a bias of the scores",
            .example = R"("aux_loss")",
-           .words = "none|aux_loss|seq_aux_loss|global_aux_loss|bias|sinkhorn",
-           .told = "sinkhorn=routing by sinkhorn"}),
+           .words = "none|aux_loss|seq_aux_loss|global_aux_loss|bias|sinkhorn"}),
       of_experts<&RunExpertModel::balance>(
           "/model/experts/balance", {.meaning = "coefficient of that loss", .example = "0.001"}),
       of_experts<&RunExpertModel::selection_bias>(

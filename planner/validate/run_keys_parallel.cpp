@@ -137,15 +137,17 @@ std::span<const RunKey> parallel_keys() {
                           .meaning = "copies of each expert: GPUs / (pp x ep x experts/tp)",
                           .example = "1"}),
       of_experts<&RunExperts::dispatcher>(
-          "/experts/dispatcher", {.meaning = "what brings tokens to experts on other ranks",
-                                  .example = R"("deepep")",
-                                  .words = "alltoall|allgather|deepep|hybridep",
-                                  .told = "allgather=the exchange of experts by all-gather"}),
+          "/experts/dispatcher",
+          {.meaning = "what brings tokens to experts on other ranks",
+           .example = R"("deepep")",
+           .words = "alltoall|allgather|deepep|hybridep|nccl_ep|flex|mori|pplx",
+           .told = "allgather=the exchange of experts by all-gather"}),
       of_experts<&RunExperts::routing>(
           "/experts/routing",
-          {.meaning = "balanced: forced, each expert has as many tokens; trained: by the router",
+          {.meaning =
+               "balanced: forced, each expert has as many tokens; trained: by the router; random",
            .example = R"("balanced")",
-           .words = "balanced|trained"}),
+           .words = "balanced|trained|random"}),
       of_experts<&RunExperts::imbalance>(
           "/experts/imbalance",
           {.meaning = "work of the busiest rank, over the mean", .example = "1.3", .most = 1024}),
@@ -174,9 +176,10 @@ std::span<const RunKey> parallel_keys() {
             .told = "buffers of experts of a fixed capacity"}),
       beside("/experts/paged_stash", "activations of experts in pages",
              "activations of experts are kept in pages of such buffers"),
-      fact("/experts/shard_group", kCount, kChecked,
+      fact("/experts/shard_group", kCount, kUnmodelled,
            {.meaning = "ranks that the states of an expert are sharded over, of those with copies",
-            .example = "1"}),
+            .example = "1",
+            .told = "experts sharded over fewer ranks than have copies"}),
       fact("/experts/in_nvlink_domain", kFlag, kChecked,
            {.meaning = "experts are exchanged by the peer link alone", .example = "true"}),
 
@@ -214,7 +217,8 @@ std::span<const RunKey> parallel_keys() {
           "/offload/activation_modules",
           {.meaning = "whose results go to the CPU until backward, where not layer_inputs",
            .example = R"(["moe_act"])",
-           .words = "layer_inputs|norm|layernorm|attn_norm|mlp_norm|qkv|qkv_linear|attention|core_"
+           .words = "layer_inputs|fused_group_mlp|norm|layernorm|attn_norm|mlp_norm|qkv|qkv_linear|"
+                    "attention|core_"
                     "attn|projection|attn_proj|fc1|expert_fc1|activation|moe_act|act"}),
       bound<&RunRecord::offload, &RunOffload::states>(
           "/offload/states", {.meaning = "states on the CPU that the GPU fetches for its update",

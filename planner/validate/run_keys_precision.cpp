@@ -53,9 +53,9 @@ std::span<const RunKey> precision_keys() {
                                       {.meaning = "the loss is scaled", .example = "true"}),
       of<&RunPrecision::fp8_recipe>(
           "/precision/fp8/recipe",
-          {.meaning = "scales: of the tensor, of earlier steps or at once; of rows or of blocks",
+          {.meaning = "scales: of the tensor, delayed or current (tensorwise); rowwise; blockwise; "
+                      "mxfp8 ..",
            .example = R"("rowwise")",
-           .words = "delayed|current|tensorwise|rowwise|blockwise|mxfp8|nvfp4|mxfp4",
            .told = "mxfp8=products in mxfp8|nvfp4=products in nvfp4|mxfp4=products in mxfp4"}),
       in_fp8("/precision/fp8/weights", "parameters kept in fp8",
              "parameters are kept in fp8 between steps"),
@@ -76,10 +76,11 @@ std::span<const RunKey> precision_keys() {
 
       bound<&RunRecord::optimizer, &RunOptimizer::kind>(
           "/optimizer/kind",
-          {.meaning = "what updates matrices",
-           .example = R"("sgd")",
-           .words = "adam|adamw|sgd|sgd-momentum|adamw-8bit|muon|adafactor|lion|shampoo|soap",
-           .told = "lion=optimizer lion|shampoo=optimizer shampoo|soap=optimizer soap"}),
+          {
+              .meaning =
+                  "what updates matrices: adamw, sgd, sgd-momentum, adamw-8bit, muon, adafactor ..",
+              .example = R"("sgd")",
+          }),
       bound<&RunRecord::optimizer, &RunOptimizer::block>(
           "/optimizer/block",
           {.meaning = "parameters that share a scale of 8-bit moments [256]", .example = "512"}),
@@ -128,8 +129,9 @@ std::span<const RunKey> precision_keys() {
           {.meaning =
                "what the loss is; rl: with the entropy of all words, the trainer's step alone",
            .example = R"("rl")",
-           .words = "pretrain|sft|rl|dpo",
-           .told = "dpo=a reference model beside that which is trained"}),
+           .words = "pretrain|sft|rl|dpo|distill",
+           .told = "dpo=a reference model beside that which is trained|"
+                   "distill=a teacher beside the model that is trained"}),
       fact("/trained/method", kText, kStatement, {.meaning = "its name", .example = R"("GRPO")"}),
 
       bound<&RunRecord::recompute>(
@@ -145,7 +147,8 @@ std::span<const RunKey> precision_keys() {
            .example = R"(["mlp"])",
            .words =
                "layer|norm|layernorm|attn_norm|mlp_norm|qkv|attention|core_attn|projection|attn"
-               "_proj|self_attn|fc1|activation|mlp|moe|moe_act|shared_experts|mla_up_proj"}),
+               "_proj|self_attn|fc1|activation|mlp|moe|moe_act|shared_experts|moe_router|embedding|"
+               "mla_up_proj|mamba"}),
       bound<&RunRecord::recomputed, &RunRecompute::layers>(
           "/recompute/layers",
           {.meaning = "layers that are recomputed, the first ones [all]", .example = "5"}),

@@ -36,10 +36,11 @@ std::span<const RunKey> software_keys() {
       of<&RunSoftware::cuda_graphs>(
           "/software/cuda_graphs",
           {.meaning = "steps or layers are launched as CUDA graphs", .example = "true"}),
-      of<&RunSoftware::graphed_modules>("/software/graphed_modules",
-                                        {.meaning = "modules in graphs, where not all are",
-                                         .example = R"(["attn"])",
-                                         .words = "attn|mlp|moe|moe_router|moe_preprocess|mamba"}),
+      of<&RunSoftware::graphed_modules>(
+          "/software/graphed_modules",
+          {.meaning = "modules in graphs, where not all are",
+           .example = R"(["attn"])",
+           .words = "attn|mlp|moe|moe_router|moe_preprocess|mamba|head|embedding"}),
       of<&RunSoftware::compiled>("/software/compiled",
                                  {.meaning = "layers through torch.compile", .example = "true"}),
       of<&RunSoftware::eager_loss>(
@@ -64,8 +65,8 @@ std::span<const RunKey> software_keys() {
           "/kernels/attention",
           {.meaning = "kernels of attention; unfused, eager and math store the scores",
            .example = R"("unfused")",
-           .words =
-               "fused|flash|flash_2|flash_3|flash_4|cudnn|te|sdpa|flex|triton|unfused|eager|math",
+           .words = "fused|flash|flash_2|flash_3|flash_4|cudnn|te|sdpa|flex|triton|xformers|aiter|"
+                    "splash|unfused|eager|math",
            .shown = true}),
       of_kernels<&RunKernels::fused_norm>("/kernels/fused_norm",
                                           {.meaning = "a norm is one kernel", .example = "true"}),

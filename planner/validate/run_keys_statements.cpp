@@ -70,7 +70,7 @@ std::span<const RunKey> statement_keys() {
 
       bound<&RunRecord::measured, &RunMeasured::step_time_s>(
           "/measured/step_time_s", {.meaning = "seconds of an optimizer step",
-                                    .example = "1.5",
+                                    .example = "18.8",
                                     .least = 1e-9,
                                     .shown = true}),
       bound<&RunRecord::measured, &RunMeasured::step_time_kind>(

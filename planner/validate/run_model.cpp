@@ -47,6 +47,8 @@ std::string_view position_of(const RunModel& m) {
 Activation activation_of(const RunModel& m) {
   const std::string_view usual = m.gated_ffn ? "silu" : "gelu_tanh";
   if (!m.activation || *m.activation == usual) return Activation::kUsual;
+  if (m.activation->ends_with("swiglu")) return Activation::kUsual;
+  if (*m.activation == "geglu") return Activation::kGelu;
   if (*m.activation == "gelu") return Activation::kGelu;
   if (*m.activation == "gelu_tanh") return Activation::kGeluTanh;
   if (*m.activation == "quick_gelu") return Activation::kQuickGelu;
@@ -60,8 +62,13 @@ ParallelResidual residual_of(const RunModel& m) {
 
 void add_features(const RunModel& m, ModelConfig& model) {
   LayerFeatures& layer = model.layer;
-  model.qk_norm = m.qk_norm.value_or(false);
+  model.qk_norm = m.qk_norm.value_or(false) && !model.latent;  // latents have norms of their own
   layer.activation = activation_of(m);
+  constexpr std::int64_t kUnit = 1'000'000'000;
+  if (m.activation == "clamped_swiglu") {  // [Agarwal25 sec 2.2]
+    layer.activation_limit = 7 * kUnit;
+    layer.up_offset = kUnit;
+  }
   layer.parallel_residual = residual_of(m);
   layer.post_norms = m.post_norms.value_or(false);
   layer.embedding_norm = m.embedding_norm.value_or(false);

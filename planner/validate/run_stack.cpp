@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -59,13 +60,36 @@ const StackProfile* named(std::string_view name, const std::vector<StackProfile>
   return &*found;
 }
 
-// Returns the text that names the software: the citation, or the software's own names.
-std::string software_words(const RunSoftware& software) {
-  std::string out = software.cited;
-  if (software.name) out += " " + *software.name;
-  for (const std::string& library : software.libraries.value_or(std::vector<std::string>()))
-    out += ", " + library;
-  return out;
+// Returns the name without the number of its edition, in lower case: "FSDP2" is FSDP.
+std::string edition_free(std::string_view name) {
+  while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.remove_suffix(1);
+  return to_lower(name);
+}
+
+// Finds the profiles of a software by its whole name, of those not older than the device.
+std::vector<const StackProfile*> called(std::string_view name, int capability,
+                                        const std::vector<StackProfile>& stacks) {
+  std::vector<const StackProfile*> found;
+  const auto is_it = [&](const std::string& word) {
+    return to_lower(word) == to_lower(name) || edition_free(word) == edition_free(name);
+  };
+  for (const StackProfile& stack : stacks) {
+    const bool older = stack.newest_capability > 0 && stack.newest_capability < capability;
+    if (!older && (std::ranges::any_of(stack.software, is_it) ||
+                   std::ranges::any_of(stack.weak_software, is_it)))
+      found.push_back(&stack);
+  }
+  return found;
+}
+
+// The trainer's profiles, else those of the first library that has one.
+std::vector<const StackProfile*> stated_by(const RunSoftware& software, int capability,
+                                           const std::vector<StackProfile>& stacks) {
+  std::vector<std::string> names = software.libraries.value_or(std::vector<std::string>());
+  if (software.name) names.insert(names.begin(), *software.name);
+  for (const std::string& name : names)
+    if (auto found = called(name, capability, stacks); !found.empty()) return found;
+  return {};
 }
 
 }  // namespace
@@ -85,11 +109,11 @@ RunStack stack_of(const RunRecord& run, const DeviceFacts& device,
     const auto profile = std::ranges::find(stacks, *run.software.name, &StackProfile::name);
     if (profile != stacks.end()) return {&*profile, true};
   }
-  const std::string text = software_words(run.software);
   const auto with_words = [&](bool libraries, std::vector<std::string> StackProfile::*words) {
-    return cited(text, device.capability, stacks, libraries, words);
+    return cited(run.software.cited, device.capability, stacks, libraries, words);
   };
-  std::vector<const StackProfile*> candidates = with_words(false, &StackProfile::software);
+  std::vector<const StackProfile*> candidates = stated_by(run.software, device.capability, stacks);
+  if (candidates.empty()) candidates = with_words(false, &StackProfile::software);
   if (candidates.empty()) candidates = with_words(true, &StackProfile::software);
   if (candidates.empty()) candidates = with_words(false, &StackProfile::weak_software);
   if (candidates.empty()) candidates = with_words(true, &StackProfile::weak_software);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kMostCount = 1'000'000'000;
 constexpr double kLeastNumber = 1e-9, kMostNumber = 1e18;
 
-// One object of a record.
+// This reads one object of a record.
 class Fields {
  public:
   explicit Fields(const JsonNode& node) : object_(node) {}
@@ -34,7 +34,7 @@ class Fields {
   JsonNode node(std::string_view key) { return object_.member(key); }
   std::optional<JsonNode> optional(std::string_view key) { return object_.optional_member(key); }
 
-  // Nothing where the file says null.
+  // Returns nothing where the file says null.
   std::optional<JsonNode> said(std::string_view key) {
     const JsonNode node = object_.member(key);
     return node.is_null() ? std::nullopt : std::optional(node);

@@ -1,0 +1,365 @@
+// Every key of zplan.runs/2 does what its row says: it changes the model, the cluster, its rates or
+// the plan, or what is compared; or it refuses the record by name; or it is flagged; or it changes
+// nothing, where it is a statement of the source. A new key without an effect fails here.
+#include "planner/validate/run_keys.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "hwprofiles/memory_quantity.h"
+#include "planner/validate/evaluate.h"
+#include "planner/validate/record_plan.h"
+#include "planner/validate/run_form.h"
+
+namespace zplan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::Contains;
+using testing::HasSubstr;
+
+// A small model on one node of 8 H100.
+Json base() {
+  return Json::parse(R"({"schema": "zplan.runs/2", "id": "a", "group": "a", "source": "somebody",
+    "hardware": {"device": "h100_sxm5_80gb", "gpus_per_node": 8, "nodes": 1, "gpus": 8},
+    "model": {"name": "m", "family": "llama", "layers": 8, "hidden": 1024, "heads": 8,
+      "kv_heads": 8, "ffn": 4096, "gated_ffn": true, "vocab": 32000, "seq": 2048,
+      "position": "rope", "norm": "rmsnorm", "tied_embeddings": false},
+    "parallel": {"dp": 4, "tp": 2, "sequence_parallel": true, "pp": 1, "zero_stage": 1},
+    "precision": {"compute": "bf16"},
+    "software": {"name": "Megatron-LM"},
+    "micro_batch": 2, "global_batch": 32, "measured": {"step_time_s": 1, "memory_gib": 9}})");
+}
+
+Json with(Json record, std::initializer_list<std::pair<const char*, Json>> changes) {
+  for (const auto& [pointer, value] : changes) {
+    const Json::json_pointer at{pointer};
+    if (value.is_null()) {
+      record[at.parent_pointer()].erase(at.back());
+    } else {
+      record[at] = value;
+    }
+  }
+  return record;
+}
+
+Json fsdp() {
+  return with(base(), {{"/software/name", "hf"},
+                       {"/parallel/dp", 8},
+                       {"/parallel/tp", 1},
+                       {"/parallel/sequence_parallel", false},
+                       {"/parallel/zero_stage", 3}});
+}
+Json experts() {
+  return with(base(), {{"/model/experts/count", 16},
+                       {"/model/experts/top_k", 2},
+                       {"/model/experts/ffn", 1024},
+                       {"/model/experts/shared_ffn", 1024},
+                       {"/parallel/ep", 4}});
+}
+Json pipeline() {
+  return with(base(),
+              {{"/parallel/dp", 2}, {"/parallel/pp", 2}, {"/parallel/sequence_parallel", false}});
+}
+Json latent() {
+  return with(base(), {{"/model/mla/query_rank", 256},
+                       {"/model/mla/key_value_rank", 128},
+                       {"/model/mla/nope_size", 64},
+                       {"/model/mla/rope_size", 32},
+                       {"/model/mla/value_size", 64}});
+}
+
+// Records that keys are set in; each key has its effect in one at least.
+std::vector<Json> bases() {
+  const Json lora = {{"what", "lora"}, {"lora", {{"rank", 8}}}};
+  return {
+      base(),
+      fsdp(),
+      experts(),
+      pipeline(),
+      latent(),
+      with(fsdp(), {{"/trained", lora}}),
+      with(base(), {{"/parallel/cp", 2}, {"/parallel/dp", 2}}),
+      with(fsdp(), {{"/offload/optimizer", "cpu"}, {"/recompute/mode", "full"}}),
+      with(base(), {{"/hardware/nodes", 2}, {"/hardware/gpus", 16}, {"/parallel/dp", 8}}),
+      with(base(), {{"/precision/compute", "fp8"}}),
+      with(fsdp(), {{"/model/norm", "layernorm"},
+                    {"/model/gated_ffn", false},
+                    {"/model/position", "learned"},
+                    {"/kernels/attention", "unfused"}}),
+      with(base(), {{"/optimizer/kind", "adamw-8bit"}}),
+      with(fsdp(), {{"/software/compiled", true}}),
+      with(base(), {{"/software/cuda_graphs", true}}),
+      with(base(), {{"/recompute/mode", "full"}, {"/parallel/sequence_parallel", false}}),
+      with(base(), {{"/model/window/tokens", 256}, {"/model/window/full_layers", 2}}),
+      with(experts(), {{"/model/experts/groups", 4}, {"/model/experts/selection_bias", true}}),
+      with(experts(), {{"/model/experts/load_balancing", "aux_loss"}}),
+      with(fsdp(), {{"/model/position", "alibi"}, {"/model/norm", "layernorm"}}),
+      with(base(), {{"/measured/memory_gib", nullptr}}),
+      with(base(), {{"/precision/gradients", "bf16"}}),
+      with(base(), {{"/software/name", "a trainer of ours"}}),
+      with(experts(), {{"/parallel/ep", 2}}),
+      with(fsdp(), {{"/precision/compute", "fp16"}, {"/hardware/device", "v100_sxm3_32gb"}}),
+  };
+}
+
+// Values with an effect where the example of the template has none.
+const std::map<std::string_view, const char*> kOtherValues{
+    {"/model/family", R"("mpt")"},
+    {"/hardware/system", R"("dgx_h200")"},
+    {"/software/name", R"("nemo2024")"},
+    {"/software/libraries", R"(["NeMo"])"},
+    {"/model/norm", R"("layernorm")"},
+    {"/model/activation", R"("relu")"},
+    {"/measured/memory_kind", R"("nvidia_smi")"},
+    {"/pipeline/schedule", R"("gpipe")"},
+    {"/pipeline/stage_layers", "[5, 3]"},
+    {"/micro_batch", "4"},
+    {"/model/experts/layers", "7"},
+    {"/overlap/tensor_parallel", "true"},
+    {"/precision/params", R"("bf16")"},
+    {"/parallel/ring", "1"},
+    {"/model/heads", "16"},
+    {"/model/kv_heads", "4"},
+    {"/precision/loss_scaling", "false"},
+    {"/kernels/head_chunk_tokens", "1024"},
+    {"/model/rope_theta", "20000"},
+    {"/hardware/nvlink_domain", "4"},
+    {"/offload/grads", R"("cpu")"},
+};
+// Counts that others must go with.
+const std::map<std::string_view, Json>& companions() {
+  static const std::map<std::string_view, Json> all{
+      {"/hardware/gpus_per_node", {{"/hardware/gpus_per_node", 4}, {"/hardware/nodes", 2}}},
+      {"/hardware/nodes", {{"/hardware/nodes", 2}, {"/hardware/gpus_per_node", 4}}},
+      {"/hardware/gpus",
+       {{"/hardware/gpus", 4}, {"/hardware/gpus_per_node", 4}, {"/parallel/dp", 2}}},
+      {"/parallel/dp", {{"/parallel/dp", 2}, {"/parallel/pp", 2}}},
+      {"/parallel/tp", {{"/parallel/tp", 4}, {"/parallel/dp", 2}}},
+      {"/parallel/pp", {{"/parallel/pp", 2}, {"/parallel/dp", 2}}},
+      {"/parallel/cp", {{"/parallel/cp", 2}, {"/parallel/dp", 2}}},
+      {"/parallel/secondary_shard_group", {{"/parallel/secondary_shard_group", 2}}},
+      {"/offload/params", {{"/offload/params", "cpu"}, {"/offload/optimizer", "cpu"}}},
+      {"/offload/grads", {{"/offload/grads", "cpu"}, {"/offload/optimizer", "cpu"}}},
+  };
+  return all;
+}
+// A plan has no word for these; a flag tells what is left out.
+const std::set<std::string_view> kFlagged{"/kernels/attention_backward_pieces",
+                                          "/sequences/packed"};
+
+const RunCatalogues& catalogues() {
+  static const RunCatalogues all;
+  return all;
+}
+
+std::optional<RunRecord> read(const Json& record) {
+  RunFile file = parse_runs(record.dump(), "runs");
+  if (file.runs.empty()) return std::nullopt;
+  return file.runs.front();
+}
+
+std::string complaint(const Json& record) {
+  const RunFile file = parse_runs(record.dump(), "runs");
+  return file.malformed.empty() ? "" : file.malformed.front();
+}
+
+std::string rates_of(const Cluster& cluster) {
+  std::string out;
+  for (const StackRate& rate : stack_rates()) out += fmt::format(" {}", cluster.stack.*rate.member);
+  const StackRates& stack = cluster.stack;
+  out += fmt::format(" {} {} {} {} {}", static_cast<int>(stack.modules), stack.sums_apart,
+                     stack.autocast, stack.foreach_update, stack.dense_mask);
+  constexpr int kHopper = 90;
+  for (const MemoryQuantityRow& row : memory_quantities())
+    out += fmt::format(" {}", cluster.memory.at(row.quantity, kHopper));
+  return out;
+}
+
+std::string model_of(const ModelConfig& model) {
+  std::string out = model.name;
+  for (const ModelField& field : fields_of(model))
+    out += std::visit([&](const auto& value) { return fmt::format(" {}={}", field.name, value); },
+                      field.value);
+  return out;
+}
+
+// All that a prediction is made of.
+std::string made_of(const RunRecord& run) {
+  const PlannedRun planned = plan_run(run, catalogues());
+  if (!planned.unsupported.empty()) return planned.unsupported;
+  const Cluster& cluster = planned.cluster;
+  const TopologySpec& wires = cluster.node.topology;
+  return to_json(planned.plan) + model_of(planned.model) + rates_of(cluster) +
+         fmt::format(" {} {} {} {} {} {} {}", planned.stack_stated, cluster.devices(),
+                     cluster.node.name, cluster.fast_link_domain, wires.nics_per_switch,
+                     wires.nic.capacity.value, cluster.node.device.memory.value);
+}
+
+// What is compared, too.
+std::string compared(const RunRecord& run) {
+  const RunResult result = evaluate(run, catalogues());
+  const auto words = [](const std::optional<double>& value) {
+    return value ? fmt::format("{}", *value) : "none";
+  };
+  return fmt::format("{} {} {} {} {}", words(result.predicted_s), words(result.measured_s),
+                     words(result.predicted_gib), words(result.measured_gib), result.out_of_memory);
+}
+
+bool is_of_figures(const RunKey& key) {
+  return key.pointer.starts_with("/measured/") || key.pointer == "/software/deterministic";
+}
+
+std::string seen(const RunRecord& run, const RunKey& key) {
+  std::string out = made_of(run);
+  if (is_of_figures(key)) out += compared(run);
+  if (kFlagged.contains(key.pointer))
+    for (const std::string& flag : plan_run(run, catalogues()).flags) out += flag;
+  return out;
+}
+
+Json value_of(const RunKey& key) {
+  const auto other = kOtherValues.find(key.pointer);
+  return Json::parse(other != kOtherValues.end() ? std::string_view(other->second) : key.example);
+}
+
+// The record without the key, or as it is where the key must be there, and with its value.
+struct Pair {
+  std::optional<RunRecord> without, with_it;
+};
+Pair pair_of(const Json& record, const RunKey& key) {
+  const Json::json_pointer at{std::string(key.pointer)};
+  Json without = record;
+  if (without.contains(at)) without[at.parent_pointer()].erase(at.back());
+  Json with_it = record;
+  with_it[at] = value_of(key);
+  if (const auto together = companions().find(key.pointer); together != companions().end())
+    for (const auto& [pointer, value] : together->second.items())
+      with_it[Json::json_pointer(pointer)] = value;
+  const auto plain = read(without);
+  return {plain ? plain : read(record), read(with_it)};
+}
+
+// Whether in one of the bases the key changes what a prediction is made of.
+bool has_effect(const RunKey& key) {
+  for (const Json& record : bases()) {
+    const auto [without, with_it] = pair_of(record, key);
+    if (without && with_it && seen(*without, key) != seen(*with_it, key)) return true;
+  }
+  return false;
+}
+
+TEST(RunKeys, AreOnceInTheTableAndHaveWords) {
+  std::set<std::string_view> pointers;
+  for (const RunKey& key : run_keys()) {
+    EXPECT_TRUE(pointers.insert(key.pointer).second) << key.pointer;
+    EXPECT_FALSE(key.meaning.empty()) << key.pointer;
+    EXPECT_TRUE(Json::accept(key.example)) << key.pointer;
+    EXPECT_EQ(key.use == RunKeyUse::kUnmodelled || key.use == RunKeyUse::kAside,
+              !key.told.empty() && key.use != RunKeyUse::kPlan)
+        << key.pointer;
+  }
+}
+
+TEST(RunKeys, OfPlansChangeWhatAPredictionIsMadeOf) {
+  for (const RunKey& key : run_keys())
+    if (key.use == RunKeyUse::kPlan) {
+      EXPECT_TRUE(has_effect(key)) << key.pointer;
+    }
+}
+
+TEST(RunKeys, OfStatementsChangeNothing) {
+  for (const RunKey& key : run_keys())
+    if (key.use == RunKeyUse::kStatement && key.pointer != "/id" && key.pointer != "/group") {
+      EXPECT_FALSE(has_effect(key)) << key.pointer;
+    }
+}
+
+TEST(RunKeys, ThatAreNotModelledRefuseByName) {
+  for (const RunKey& key : run_keys()) {
+    if (key.use != RunKeyUse::kUnmodelled) continue;
+    int refused = 0;
+    for (const Json& record : bases()) {
+      const auto [without, with_it] = pair_of(record, key);
+      if (!with_it) continue;
+      const std::string why = plan_run(*with_it, catalogues()).unsupported;
+      refused += why == fmt::format("not modelled: {}", key.told) ? 1 : 0;
+      EXPECT_FALSE(why.empty() && made_of(*without) != made_of(*with_it)) << key.pointer;
+    }
+    EXPECT_GT(refused, 0) << key.pointer;
+    for (const std::string& plain : parts_of(key.plain)) {
+      const Json::json_pointer at{std::string(key.pointer)};
+      for (Json record : bases()) {
+        const auto before = read(record);
+        record[at] = Json::parse(plain);
+        const auto after = read(record);
+        if (before && after) {
+          EXPECT_EQ(made_of(*before), made_of(*after)) << key.pointer;
+        }
+      }
+    }
+  }
+}
+
+TEST(RunKeys, WordsThatNoPlanExpressesRefuseByName) {
+  for (const RunKey& key : run_keys()) {
+    if (key.use != RunKeyUse::kPlan) continue;
+    for (const std::string& part : parts_of(key.told)) {
+      const std::size_t equals = part.find('=');
+      ASSERT_NE(equals, part.npos) << key.pointer;
+      int refused = 0;
+      for (Json record : bases()) {
+        record[Json::json_pointer{std::string(key.pointer)}] = part.substr(0, equals);
+        const auto run = read(record);
+        refused += run && plan_run(*run, catalogues()).unsupported ==
+                               "not modelled: " + part.substr(equals + 1)
+                       ? 1
+                       : 0;
+      }
+      EXPECT_GT(refused, 0) << part;
+    }
+  }
+}
+
+TEST(RunKeys, ThatStandAsideAreFlaggedAndWidenTheInterval) {
+  for (const RunKey& key : run_keys()) {
+    if (key.use != RunKeyUse::kAside) continue;
+    int flagged = 0;
+    for (const Json& record : bases()) {
+      const auto [without, with_it] = pair_of(record, key);
+      if (!with_it) continue;
+      const PlannedRun planned = plan_run(*with_it, catalogues());
+      const bool told = std::ranges::find(planned.flags, key.told) != planned.flags.end();
+      if (told) {
+        EXPECT_FALSE(planned.stack_stated) << key.pointer;
+      }
+      flagged += told ? 1 : 0;
+    }
+    EXPECT_GT(flagged, 0) << key.pointer;
+  }
+}
+
+TEST(RunKeys, WhatOtherCountsDecideContradictsThem) {
+  std::set<std::string_view> checked;
+  for (const RunKey& key : run_keys())
+    if (key.use == RunKeyUse::kChecked) checked.insert(key.pointer);
+  const std::pair<const char*, Json> wrong[] = {
+      {"/experts/dp", with(experts(), {{"/experts/dp", 3}})},
+      {"/experts/dropless", with(experts(), {{"/experts/dropless", false}})},
+      {"/experts/in_nvlink_domain",
+       with(experts(), {{"/hardware/nvlink_domain", 8}, {"/experts/in_nvlink_domain", false}})},
+  };
+  for (const auto& [pointer, record] : wrong) {
+    EXPECT_THAT(complaint(record), HasSubstr(fmt::format("{}: expected", pointer)));
+    checked.erase(pointer);
+  }
+  EXPECT_TRUE(checked.empty()) << *checked.begin();
+}
+
+}  // namespace
+}  // namespace zplan
