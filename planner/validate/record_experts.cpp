@@ -4,7 +4,9 @@
 
 namespace zplan {
 
-// [derived] Routing that is forced to be even gives each rank the mean: room for that is enough.
+// [derived] Software that drops nothing makes room for the rows that come. Routing that is forced
+// to be even gives each rank the mean; how uneven a router is that was trained is known where it is
+// stated only, and taken as even else.
 constexpr double kEven = 1;
 
 Reason choose_experts(const RunRecord& run, PlannedRun& out) {
@@ -17,10 +19,11 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   if (ranks.cp > 1 && across % ranks.ep != 0 && across * ranks.cp % ranks.ep == 0)
     return not_modelled("experts over context parallel ranks");
   out.plan.capacity_factor = stated.capacity_factor.value_or(0);
-  if (stated.routing == "balanced") out.plan.expert_imbalance = kEven;
-  out.plan.expert_imbalance = stated.imbalance.value_or(out.plan.expert_imbalance);
-  if (stated.routing != "balanced" && !stated.imbalance)
+  if (!stated.capacity_factor) out.plan.expert_imbalance = stated.imbalance.value_or(kEven);
+  if (stated.routing != "balanced" && !stated.imbalance) {
     out.flags.emplace_back("work of experts taken as even");
+    out.stack_stated = false;
+  }
   if (run.model.routed.load_balancing == "sinkhorn") {
     out.flags.emplace_back("routing without the iterations of Sinkhorn");
     out.stack_stated = false;

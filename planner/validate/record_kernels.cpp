@@ -5,6 +5,7 @@
 #include "hwprofiles/memory_quantity.h"
 #include "planner/core/text.h"
 #include "planner/cost/module_kernels.h"
+#include "planner/plan/choices.h"
 #include "planner/program/kernels/newest_kernel_set.h"
 #include "planner/validate/record_subjects.h"
 
@@ -194,20 +195,26 @@ void choose_fused_kernels(const RunRecord& run, const std::vector<StackProfile>&
   }
 }
 
-// Pieces that cannot be cut evenly are none.
+// Pieces of so many tokens are as many as can be cut evenly; a number of pieces that is stated and
+// cannot be cut is none.
 void choose_head(const RunRecord& run, PlannedRun& out) {
-  constexpr std::int64_t kMost = 1'000'000;
-  const auto pieces = static_cast<std::int32_t>(std::min(head_pieces(run, out), kMost));
+  const std::int64_t stated = head_pieces(run, out);
   const Batch& batch = out.plan.batch;
   Plan alone;
   alone.batch = {batch.micro_batch, batch.micro_batch, batch.sequence};
-  alone.parallel.cp = out.plan.parallel.cp;
-  alone.head_chunks = pieces;
-  if (!illegal(alone, 1)) {
-    out.plan.head_chunks = pieces;
-  } else if (pieces > 1) {
-    out.flags.push_back(fmt::format("the output head in one piece instead of {}", pieces));
-  }
+  const auto fits = [&](std::int64_t pieces) {
+    alone.head_chunks = static_cast<std::int32_t>(pieces);
+    return !illegal(alone, 1);
+  };
+  const auto most = decision("/head_chunks").range.max;
+  std::int64_t pieces = std::min(stated, static_cast<std::int64_t>(most) + 1);
+  if (!fits(pieces)) pieces = run.kernels.head_chunks ? 1 : pieces - 1;
+  while (pieces > 1 && !fits(pieces)) --pieces;
+  out.plan.head_chunks = static_cast<std::int32_t>(pieces);
+  if (pieces == stated) return;
+  out.flags.push_back(fmt::format("the output head in {} instead of {}",
+                                  pieces == 1 ? "one piece" : fmt::format("{} pieces", pieces),
+                                  stated));
 }
 
 }  // namespace zplan

@@ -72,8 +72,7 @@ std::optional<DType> type_named(const std::string& word) {
 
 bool states_types(const RunRecord& run) {
   const RunPrecision& p = run.precision;
-  return p.params || p.gradients || p.reduction || p.master || p.moments ||
-         run.optimizer.precision_aware;
+  return p.params || p.gradients || p.reduction || p.master || p.moments;
 }
 
 // Refuses a stated type that no kernel takes.
@@ -121,11 +120,19 @@ Reason choose_types(const RunRecord& run, PlannedRun& out) {
   if (p.moments) recipe.moments = *type_named(*p.moments);
   recipe.separate_master = recipe.master != recipe.param;
   recipe.grad_cast = cast_of(p, out, compute);
-  // [MegatronCore core/optimizer/optimizer.py] An optimizer that is not aware of precision has
-  // copies of 16-bit gradients in the type that it computes in.
-  if (run.optimizer.precision_aware)
-    recipe.main_grad = !*run.optimizer.precision_aware && recipe.grad != recipe.moments;
   return wrong_with_stage(recipe, out.plan);
+}
+
+// [MegatronCore core/optimizer/distrib_optimizer.py] An optimizer that is not aware of precision
+// copies 16-bit gradients to the type of its moments at each step, when activations are gone.
+// [derived] Traffic over that of an update which reads gradients, master and moments and writes the
+// last two and parameters.
+double copied_gradients(const PrecisionRecipe& recipe) {
+  const auto bytes = [](DType type) { return static_cast<double>(size_of(type).value); };
+  if (bytes(recipe.grad) >= bytes(recipe.moments)) return 1;
+  const double update = bytes(recipe.grad) + 2 * bytes(recipe.master) + 4 * bytes(recipe.moments) +
+                        bytes(recipe.param);
+  return (update + 2 * bytes(recipe.moments)) / update;
 }
 
 }  // namespace
@@ -161,6 +168,8 @@ Reason choose_optimizer(const RunRecord& run, PlannedRun& out) {
     plan.optimizer.kind = static_cast<OptimizerKind>(row - std::begin(kOptimizers));
   }
   plan.optimizer.block = stated.block.value_or(plan.optimizer.block);
+  if (!stated.precision_aware.value_or(true))
+    out.cluster.stack.optimizer *= copied_gradients(plan.precision);
   plan.clip = stated.clip.value_or(plan.clip);
   if (const double share = stated.cpu_fraction.value_or(0); share > 0) {
     plan.placement.optimizer = Tier::kCpu;

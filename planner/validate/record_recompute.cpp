@@ -13,11 +13,15 @@ namespace {
 
 using enum LayerOperator;
 
-// Each module is some operators of a layer. Recomputing an MLP needs its last product no more than
-// backward does. Latents are kept where what they are projected to is recomputed.
+// Each module is some operators of a layer, of layers with experts or without or of both.
+// [MegatronCore core/transformer/transformer_config.py] mlp is the dense one, moe and moe_act are
+// those of experts. Recomputing an MLP needs its last product no more than backward does. Latents
+// are kept where what they are projected to is recomputed.
+enum class Where : std::uint8_t { kAll, kDense, kExperts };
 struct Module {
   std::string_view word;
   OperatorSet operators;
+  Where where = Where::kAll;
 };
 const Module kModules[] = {
     {"norm", {kNorm}},
@@ -33,19 +37,21 @@ const Module kModules[] = {
     {"attn_proj", {kProjection}},
     {"self_attn", {kQkv, kAttention, kProjection}},
     {"fc1", {kFc1}},
-    {"expert_fc1", {kFc1}},
-    {"fused_group_mlp", {kFc1, kActivation}},
+    {"expert_fc1", {kFc1}, Where::kExperts},
+    {"fused_group_mlp", {kFc1, kActivation}, Where::kExperts},
     {"activation", {kActivation}},
     {"act", {kActivation}},
-    {"moe_act", {kActivation}},
-    {"mlp", {kFc1, kActivation}},
-    {"moe", {kFc1, kActivation}},
+    {"moe_act", {kActivation}, Where::kExperts},
+    {"mlp", {kFc1, kActivation}, Where::kDense},
+    {"moe", {kFc1, kActivation}, Where::kExperts},
 };
 
-OperatorSet operators_of(const std::vector<std::string>& modules) {
+// Of layers with experts, or of those without.
+OperatorSet operators_of(const std::vector<std::string>& modules, bool experts) {
+  const Where other = experts ? Where::kDense : Where::kExperts;
   OperatorSet out;
   for (const Module& module : kModules)
-    if (is_among(modules, module.word)) out = out | module.operators;
+    if (module.where != other && is_among(modules, module.word)) out = out | module.operators;
   return out;
 }
 
@@ -72,14 +78,32 @@ std::vector<RecomputeRun> first_layers(RecomputeRun way, std::int32_t layers, st
   return {way, {}};
 }
 
-std::vector<RecomputeRun> recomputed(const RunRecord& run, const StackProfile& stack) {
+RecomputeRun way_of(OperatorSet operators) {
+  if (operators.empty()) return {};
+  return {.mode = Recompute::kOperators, .operators = operators};
+}
+
+// The operators of named modules, layer by layer: the first layers may be without experts.
+std::vector<RecomputeRun> by_modules(const std::vector<std::string>& modules,
+                                     const ModelConfig& model, std::int32_t layers) {
+  const bool experts = model.experts.has_value();
+  const RecomputeRun rest = way_of(operators_of(modules, experts));
+  const RecomputeRun dense = way_of(operators_of(modules, false));
+  const auto first = static_cast<std::int32_t>(model.first_layers());
+  if (layers > 0 || !experts || first == 0 || dense == rest)
+    return first_layers(rest, layers, model.layers);
+  std::vector<RecomputeRun> runs{dense, rest};
+  runs.front().layers = first;
+  return runs;
+}
+
+std::vector<RecomputeRun> recomputed(const RunRecord& run, const ModelConfig& model,
+                                     const StackProfile& stack) {
   const RunRecompute& stated = run.recomputed;
   const std::int64_t all = run.model.layers;
   const std::int32_t layers = stated.layers.value_or(0);
-  const OperatorSet named = stated.modules ? operators_of(*stated.modules) : OperatorSet();
   if (has(stated.modules, "layer")) return first_layers({Recompute::kFull}, layers, all);
-  if (!named.empty())
-    return first_layers({.mode = Recompute::kOperators, .operators = named}, layers, all);
+  if (stated.modules && !stated.modules->empty()) return by_modules(*stated.modules, model, layers);
   if (run.recompute == "none" || !run.recompute) return {{}};
   if (run.recompute == "full" || layers > 0) return first_layers({Recompute::kFull}, layers, all);
   if (!stack.selective.empty() && all > 1 && !stated.modules)
@@ -87,8 +111,11 @@ std::vector<RecomputeRun> recomputed(const RunRecord& run, const StackProfile& s
   return {*recompute_from_words(*run.recompute)};
 }
 
-// Results that go to another tier and come back, beside what is recomputed.
-void send_away(OperatorSet operators, Tier tier, Plan& plan) {
+// Results of operators go to another tier and come back, beside what is recomputed.
+void send_away(const std::vector<std::string>& modules, const ModelConfig& model, Tier tier,
+               Plan& plan) {
+  const OperatorSet operators = operators_of(modules, model.experts.has_value());
+  if (operators.empty()) return;
   for (RecomputeRun& run : plan.recompute) {
     if (run.mode == Recompute::kFull) continue;
     run.mode = Recompute::kOperators;
@@ -104,7 +131,7 @@ Reason choose_recompute(const RunRecord& run, const StackProfile& stack, Planned
   if (chooses_homes(run)) {
     plan.recompute = {{Recompute::kFull}};  // until homes are chosen
   } else if (run.recompute || stated.modules) {
-    plan.recompute = recomputed(run, stack);
+    plan.recompute = recomputed(run, out.model, stack);
   }
   for (const char* const part : {"shared_experts", "moe_router", "embedding"}) {
     if (!has(stated.modules, part)) continue;
@@ -115,8 +142,7 @@ Reason choose_recompute(const RunRecord& run, const StackProfile& stack, Planned
   plan.partition_activations = stated.partitioned.value_or(plan.partition_activations);
   const auto& away = run.offload.activation_modules;
   if (!away || chooses_homes(run)) return std::nullopt;
-  const OperatorSet operators = operators_of(*away);
-  if (!operators.empty()) send_away(operators, plan.placement.activations, plan);
+  send_away(*away, out.model, plan.placement.activations, plan);
   if (!has(away, "layer_inputs"))
     plan.placement.activations = Tier::kGpu;
   else if (plan.placement.activations == Tier::kGpu)

@@ -86,7 +86,7 @@ std::span<const RunKey> precision_keys() {
           {.meaning = "parameters that share a scale of 8-bit moments [256]", .example = "512"}),
       bound<&RunRecord::optimizer, &RunOptimizer::precision_aware>(
           "/optimizer/precision_aware",
-          {.meaning = "false: it has a copy of gradients in the type of its moments",
+          {.meaning = "false: it copies 16-bit gradients to the type of its moments at each step",
            .example = "false"}),
       bound<&RunRecord::optimizer, &RunOptimizer::clip>(
           "/optimizer/clip",

@@ -130,6 +130,7 @@ class Record:
         self.values = {"schema": "zplan.runs/2"}
         self.printed = []
         self.remarks = []
+        self.reads = None  # type of the gradients that the optimizer reads
 
     def put(self, pointer, value):
         if value is None:
@@ -178,9 +179,10 @@ def optimizer(out, value):
                 out.put("software/foreach_update", False)
         elif key == "precision_aware":
             out.put("optimizer/precision_aware", given)
-        elif key in ("master", "moments", "grads"):
-            name = "gradients" if key == "grads" else key
-            out.put(f"precision/{name}", given and word(TYPES, given, f"optimizer {key}"))
+        elif key == "grads":
+            out.reads = given and word(TYPES, given, "optimizer grads")
+        elif key in ("master", "moments"):
+            out.put(f"precision/{key}", given and word(TYPES, given, f"optimizer {key}"))
             if given == "fp32 (the weights themselves)":
                 out.put("precision/params", "fp32")
         elif key == "cpu_offload":
@@ -404,6 +406,12 @@ def rewritten(record):
     put_software(out, record)
     put_memory(out, record)
     put_extra(out, extra)
+    # Megatron-LM's buffers of gradients have the type that they are reduced in.
+    reduced = out.get("precision/reduction")
+    if out.reads == reduced or not reduced:
+        out.put("precision/gradients", out.reads)
+    elif out.reads:
+        out.remarks.append(f"the optimizer reads gradients in {out.reads}")
     if out.get("kernels/attention") is None and record.get("flash_attention") is not None:
         out.put("kernels/attention", "fused" if record["flash_attention"] else "unfused")
     out.put("measured/also_printed", out.printed or None)

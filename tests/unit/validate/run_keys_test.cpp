@@ -104,6 +104,7 @@ std::vector<Json> bases() {
       with(base(), {{"/precision/gradients", "bf16"}}),
       with(base(), {{"/software/name", "a trainer of ours"}}),
       with(experts(), {{"/parallel/ep", 2}}),
+      with(experts(), {{"/experts/routing", "balanced"}}),
       with(fsdp(), {{"/precision/compute", "fp16"}, {"/hardware/device", "v100_sxm3_32gb"}}),
   };
 }
