@@ -103,19 +103,25 @@ void choose_pieces(const RunRecord& run, Plan& plan) {
   --plan.stage_layers.back();
 }
 
-void choose_links(const RunRecord& run, PlannedRun& out) {
+Reason choose_links(const RunRecord& run, PlannedRun& out) {
   const RunHardware& stated = run.hardware;
   Cluster& cluster = out.cluster;
-  if (stated.nvlink_domain) {
-    const bool is_node = *stated.nvlink_domain == cluster.node.devices_per_node;
-    cluster.fast_link_domain = is_node ? 0 : *stated.nvlink_domain;
+  const std::int32_t in_node = cluster.node.devices_per_node;
+  const std::int32_t domain = stated.nvlink_domain.value_or(in_node);
+  if (domain != in_node) {
+    if (domain % in_node != 0 && in_node % domain != 0)
+      return not_modelled("a domain of peer links that cuts nodes");
+    if (cluster.node.topology.peer_shape.kind != PeerKind::kSwitch)
+      return not_modelled("a domain of peer links without a switch");
   }
+  if (stated.nvlink_domain) cluster.fast_link_domain = domain == in_node ? 0 : domain;
   TopologySpec& wires = cluster.node.topology;
-  if (!stated.ports_per_gpu || cluster.nodes == 1) return;
+  if (!stated.ports_per_gpu || cluster.nodes == 1) return std::nullopt;
   const double all = wires.nic.capacity.value * wires.nics_per_switch;
   const double ports = std::round(*stated.ports_per_gpu * wires.gpus_per_switch);
   wires.nics_per_switch = std::clamp(static_cast<int>(ports), 1, wires.gpus_per_switch);
   wires.nic.capacity.value = all / wires.nics_per_switch;
+  return std::nullopt;
 }
 
 }  // namespace zplan

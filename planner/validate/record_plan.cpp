@@ -138,7 +138,9 @@ RunRecord as_documents(RunRecord run, std::vector<std::string>& flags) {
   if (!tokens) return run;
   const std::int64_t documents = std::max<std::int64_t>(
       1, std::llround(static_cast<double>(run.model.seq) / static_cast<double>(*tokens)));
-  if (run.model.seq % documents != 0) {
+  constexpr std::int64_t kMost = 1'000'000'000;  // sequences of a step
+  const std::int64_t most = std::max(run.micro_batch.value_or(1), run.global_batch.value_or(1));
+  if (run.model.seq % documents != 0 || documents > kMost / most) {
     flags.push_back(fmt::format("documents of {} tokens not kept apart", *tokens));
     return run;
   }
@@ -162,7 +164,6 @@ void build_hardware(const RunRecord& run, const RunCatalogues& catalogues,
   out.cluster.stack = rates_of(run, stack, capability, catalogues.stacks);
   out.cluster.memory = memory_of(run, stack);
   out.flags.insert(out.flags.end(), built.assumed.begin(), built.assumed.end());
-  choose_links(run, out);
 }
 
 // Facts beside the decisions of the plan.
@@ -208,6 +209,7 @@ Reason fill(const RunRecord& stated, const RunCatalogues& catalogues, const Stac
 
   const RunRecord run = as_documents(stated, out.flags);
   build_hardware(run, catalogues, *stack, device.capability, out);
+  if (Reason why = choose_links(run, out)) return why;
   out.model = model_of(run, out.flags);
   out.plan.model = out.model.name;
   out.plan.hardware = out.cluster.name;

@@ -35,6 +35,6 @@ Reason choose_recompute(const RunRecord& run, const StackProfile& stack, Planned
 // record_parallel.cpp: ranks, shards, the pipeline, homes of states, the cluster's links.
 Reason choose_parallel(const RunRecord& run, const StackProfile& stack, PlannedRun& out);
 void choose_pieces(const RunRecord& run, Plan& plan);
-void choose_links(const RunRecord& run, PlannedRun& out);
+Reason choose_links(const RunRecord& run, PlannedRun& out);
 
 }  // namespace zplan

@@ -8,45 +8,19 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "hwprofiles/memory_quantity.h"
 #include "planner/validate/evaluate.h"
 #include "planner/validate/record_plan.h"
 #include "planner/validate/run_form.h"
+#include "tests/unit/validate/second_form.h"
 
 namespace zplan {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using testing::Contains;
 using testing::HasSubstr;
-
-// A small model on one node of 8 H100.
-Json base() {
-  return Json::parse(R"({"schema": "zplan.runs/2", "id": "a", "group": "a", "source": "somebody",
-    "hardware": {"device": "h100_sxm5_80gb", "gpus_per_node": 8, "nodes": 1, "gpus": 8},
-    "model": {"name": "m", "family": "llama", "layers": 8, "hidden": 1024, "heads": 8,
-      "kv_heads": 8, "ffn": 4096, "gated_ffn": true, "vocab": 32000, "seq": 2048,
-      "position": "rope", "norm": "rmsnorm", "tied_embeddings": false},
-    "parallel": {"dp": 4, "tp": 2, "sequence_parallel": true, "pp": 1, "zero_stage": 1},
-    "precision": {"compute": "bf16"},
-    "software": {"name": "Megatron-LM"},
-    "micro_batch": 2, "global_batch": 32, "measured": {"step_time_s": 1, "memory_gib": 9}})");
-}
-
-Json with(Json record, std::initializer_list<std::pair<const char*, Json>> changes) {
-  for (const auto& [pointer, value] : changes) {
-    const Json::json_pointer at{pointer};
-    if (value.is_null()) {
-      record[at.parent_pointer()].erase(at.back());
-    } else {
-      record[at] = value;
-    }
-  }
-  return record;
-}
 
 Json fsdp() {
   return with(base(), {{"/software/name", "hf"},
@@ -157,17 +131,6 @@ const std::set<std::string_view> kFlagged{"/kernels/attention_backward_pieces",
 const RunCatalogues& catalogues() {
   static const RunCatalogues all;
   return all;
-}
-
-std::optional<RunRecord> read(const Json& record) {
-  RunFile file = parse_runs(record.dump(), "runs");
-  if (file.runs.empty()) return std::nullopt;
-  return file.runs.front();
-}
-
-std::string complaint(const Json& record) {
-  const RunFile file = parse_runs(record.dump(), "runs");
-  return file.malformed.empty() ? "" : file.malformed.front();
 }
 
 std::string rates_of(const Cluster& cluster) {
