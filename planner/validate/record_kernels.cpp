@@ -47,6 +47,7 @@ double launched_share(const RunRecord& run) {
   if (!run.software.cuda_graphs.value_or(true) || !run.software.graphed_modules ||
       run.software.graphed_modules->empty())
     return 1;
+  if (has_module(run, "layer")) return 0;
   const bool attention = has_module(run, "attn");
   const bool others = has_module(run, "mlp") || has_module(run, "moe");
   return (attention ? 0 : 0.5) + (others ? 0 : 0.5);

@@ -36,13 +36,17 @@ const Module kModules[] = {
     {"projection", {kProjection}},
     {"attn_proj", {kProjection}},
     {"self_attn", {kQkv, kAttention, kProjection}},
+    {"attn", {kQkv, kAttention, kProjection}},
     {"fc1", {kFc1}},
     {"expert_fc1", {kFc1}, Where::kExperts},
     {"fused_group_mlp", {kFc1, kActivation}, Where::kExperts},
     {"activation", {kActivation}},
     {"act", {kActivation}},
+    {"swiglu", {kActivation}},
     {"moe_act", {kActivation}, Where::kExperts},
     {"mlp", {kFc1, kActivation}, Where::kDense},
+    {"ffn", {kFc1, kActivation}},
+    {"experts", {kFc1, kActivation}, Where::kExperts},
     {"moe", {kFc1, kActivation}, Where::kExperts},
 };
 
@@ -112,14 +116,36 @@ std::vector<RecomputeRun> recomputed(const RunRecord& run, const ModelConfig& mo
 }
 
 // Results of operators go to another tier and come back, beside what is recomputed.
+void send_away(OperatorSet operators, Tier tier, RecomputeRun& run) {
+  if (operators.empty() || run.mode == Recompute::kFull) return;
+  run.mode = Recompute::kOperators;
+  (tier == Tier::kNvme ? run.on_nvme : run.on_cpu) = operators;
+}
+
 void send_away(const std::vector<std::string>& modules, const ModelConfig& model, Tier tier,
-               Plan& plan) {
-  const OperatorSet operators = operators_of(modules, model.experts.has_value());
-  if (operators.empty()) return;
-  for (RecomputeRun& run : plan.recompute) {
-    if (run.mode == Recompute::kFull) continue;
-    run.mode = Recompute::kOperators;
-    (tier == Tier::kNvme ? run.on_nvme : run.on_cpu) = operators;
+               std::vector<RecomputeRun>& runs) {
+  const bool experts = model.experts.has_value();
+  const auto first = static_cast<std::int32_t>(model.first_layers());
+  const OperatorSet rest = operators_of(modules, experts), dense = operators_of(modules, false);
+  if (experts && first > 0 && runs.size() == 1 && dense != rest) {
+    runs.insert(runs.begin(), runs.front());
+    runs.front().layers = first;
+  }
+  std::int32_t before = 0;  // layers of the runs that are done
+  for (RecomputeRun& run : runs) {
+    send_away(experts && before < first ? dense : rest, tier, run);
+    before += run.layers;
+  }
+}
+
+// Modules that are no operators of a layer stay as they are, and are said to.
+void note_others(const std::vector<std::string>& modules, std::string_view whole,
+                 std::string_view what, PlannedRun& out) {
+  for (const std::string& module : modules) {
+    if (module == whole || std::ranges::find(kModules, module, &Module::word) != std::end(kModules))
+      continue;
+    out.flags.push_back(fmt::format("{} not {} by itself", module, what));
+    out.stack_stated = false;
   }
 }
 
@@ -133,16 +159,13 @@ Reason choose_recompute(const RunRecord& run, const StackProfile& stack, Planned
   } else if (run.recompute || stated.modules) {
     plan.recompute = recomputed(run, out.model, stack);
   }
-  for (const char* const part : {"shared_experts", "moe_router", "embedding"}) {
-    if (!has(stated.modules, part)) continue;
-    out.flags.push_back(fmt::format("{} kept, not recomputed by itself", part));
-    out.stack_stated = false;
-  }
+  if (stated.modules) note_others(*stated.modules, "layer", "recomputed", out);
   plan.checkpoint_layers = stated.layers_per_checkpoint.value_or(plan.checkpoint_layers);
   plan.partition_activations = stated.partitioned.value_or(plan.partition_activations);
   const auto& away = run.offload.activation_modules;
   if (!away || chooses_homes(run)) return std::nullopt;
-  send_away(*away, out.model, plan.placement.activations, plan);
+  note_others(*away, "layer_inputs", "sent off the GPU", out);
+  send_away(*away, out.model, plan.placement.activations, plan.recompute);
   if (!has(away, "layer_inputs"))
     plan.placement.activations = Tier::kGpu;
   else if (plan.placement.activations == Tier::kGpu)

@@ -59,6 +59,13 @@ struct RunKey {
 // All rows, section by section.
 std::span<const RunKey> run_keys();
 
+// Modules and operators of a layer that are recomputed or that leave the GPU
+// (record_recompute.cpp); "layer" is all of it.
+inline constexpr std::string_view kLayerModules =
+    "layer|norm|layernorm|attn_norm|mlp_norm|qkv|qkv_linear|attention|core_attn|projection|"
+    "attn_proj|self_attn|attn|fc1|expert_fc1|activation|act|moe_act|swiglu|mlp|ffn|moe|experts|"
+    "fused_group_mlp|shared_experts|moe_router|router|embedding|mla_up_proj|mamba|layer_inputs";
+
 // "a|b|c" in parts.
 std::vector<std::string> parts_of(std::string_view words);
 

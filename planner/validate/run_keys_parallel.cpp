@@ -217,9 +217,7 @@ std::span<const RunKey> parallel_keys() {
           "/offload/activation_modules",
           {.meaning = "whose results go to the CPU until backward, where not layer_inputs",
            .example = R"(["moe_act"])",
-           .words = "layer_inputs|fused_group_mlp|norm|layernorm|attn_norm|mlp_norm|qkv|qkv_linear|"
-                    "attention|core_"
-                    "attn|projection|attn_proj|fc1|expert_fc1|activation|moe_act|act"}),
+           .words = kLayerModules}),
       bound<&RunRecord::offload, &RunOffload::states>(
           "/offload/states", {.meaning = "states on the CPU that the GPU fetches for its update",
                               .example = R"(["moment1"])",

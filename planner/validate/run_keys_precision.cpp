@@ -145,10 +145,7 @@ std::span<const RunKey> precision_keys() {
           "/recompute/modules",
           {.meaning = "what is recomputed, operator by operator or module by module",
            .example = R"(["mlp"])",
-           .words =
-               "layer|norm|layernorm|attn_norm|mlp_norm|qkv|attention|core_attn|projection|attn"
-               "_proj|self_attn|fc1|activation|mlp|moe|moe_act|shared_experts|moe_router|embedding|"
-               "mla_up_proj|mamba"}),
+           .words = kLayerModules}),
       bound<&RunRecord::recomputed, &RunRecompute::layers>(
           "/recompute/layers",
           {.meaning = "layers that are recomputed, the first ones [all]", .example = "5"}),

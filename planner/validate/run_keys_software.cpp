@@ -40,7 +40,7 @@ std::span<const RunKey> software_keys() {
           "/software/graphed_modules",
           {.meaning = "modules in graphs, where not all are",
            .example = R"(["attn"])",
-           .words = "attn|mlp|moe|moe_router|moe_preprocess|mamba|head|embedding"}),
+           .words = "layer|attn|mlp|moe|moe_router|moe_preprocess|mamba|head|embedding"}),
       of<&RunSoftware::compiled>("/software/compiled",
                                  {.meaning = "layers through torch.compile", .example = "true"}),
       of<&RunSoftware::eager_loss>(

@@ -41,7 +41,6 @@ MOVED = {
     "attention_sinks": "model/attention_sinks",
     "capacity_factor": "experts/capacity_factor",
     "compiled": "software/compiled",
-    "cp_communication": "parallel/cp_communication",
     "delay_wgrad": "overlap/weight_gradients",
     "deterministic": "software/deterministic",
     "dispatcher": "experts/dispatcher",
@@ -110,7 +109,6 @@ REMARKS = {
     "local_batch": "local batch {}",
     "log_parameter_norm": "norm of parameters logged: {}",
     "newest_round_of_configuration": "newest round of its configuration: {}",
-    "pipeline_algorithm": "pipeline algorithm {}",
     "published_mtp_layers": "{} modules of multi-token prediction are published",
     "tested_revision": "tested with {}",
     "timestamp": "of {}",
@@ -164,11 +162,14 @@ def modules(values):
 
 
 def graphs(out, value):
+    if isinstance(value, bool):
+        value = {"impl": "local" if value else "none"}
     if value["impl"] not in ("none", "full_iteration", "transformer_engine", "local"):
         raise NoPlace(f"cuda_graphs {value!r}")
+    scope = value.get("scope") or None
     out.put("software/cuda_graphs", value["impl"] != "none")
-    if value["impl"] != "full_iteration":
-        out.put("software/graphed_modules", value.get("scope") or None)
+    if value["impl"] not in ("none", "full_iteration"):
+        out.put("software/graphed_modules", [scope] if isinstance(scope, str) else scope)
 
 
 def optimizer(out, value):
@@ -185,7 +186,7 @@ def optimizer(out, value):
             out.put(f"precision/{key}", given and word(TYPES, given, f"optimizer {key}"))
             if given == "fp32 (the weights themselves)":
                 out.put("precision/params", "fp32")
-        elif key == "cpu_offload":
+        elif key in ("cpu_offload", "cpu_offload_fraction", "offload_fraction"):
             out.put("optimizer/cpu_fraction", 1 if given is True else given or None)
         else:
             raise NoPlace(f"optimizer {key}")
@@ -196,12 +197,14 @@ def routing(out, value):
     if loss:
         out.put("experts/routing", "trained")
         out.put("model/experts/load_balancing", loss.group(1))
-    elif re.fullmatch(r"trained router(, .*)?", value):
+    elif re.fullmatch(r"trained( router)?(, .*)?", value):
         out.put("experts/routing", "trained")
         if "," in value:
             out.put("sequences/data", value.split(", ", 1)[1])
     elif re.fullmatch(r"forced balance( \(\w+\))?", value):
         out.put("experts/routing", "balanced")
+    elif value.startswith("random"):
+        out.put("experts/routing", "random")
     else:
         raise NoPlace(f"routing {value!r}")
 
@@ -305,11 +308,15 @@ SPECIAL = {
                                                      modules(value) or None),
     "attention": put_word("kernels/attention", ATTENTION),
     "attention_backend": put_word("kernels/attention", ATTENTION),
-    "attention_recipe": put_word("precision/fp8/attention", {"bf16": False, "fp8": True}),
+    "attention_recipe": put_word("precision/fp8/attention", {"bf16": False, "fp8": True,
+                                                            "mxfp8": True, "nvfp4": True}),
     "attention_window": window,
     "biases": put_word("model/biases", {True: "all", False: "none"}),
     "qkv_biases": put_word("model/biases", {True: "qkv", False: "none"}),
     "compressed_sparse_attention": sparse,
+    "cp_communication": put_word("parallel/cp_communication", {
+        "p2p": "p2p", "ring": "ring", "a2a": "a2a", "ulysses": "ulysses", "a2a+p2p": "a2a+p2p",
+        "allgather": "all_gather", "all_gather": "all_gather"}),
     "cuda_graphs": graphs,
     "data": lambda out, value: out.put("sequences/data", value),
     "experts": put_word("experts/grouped_gemm", {"grouped mm": True, "grouped GEMM": True,
@@ -326,13 +333,19 @@ SPECIAL = {
     "moe_layer_freq": frequency,
     "optimizer": optimizer,
     "packed": packing,
+    "pipeline_algorithm": put_word("pipeline/schedule", {
+        "1f1b": "1f1b", "1F1B": "1f1b", "GPipe": "gpipe", "gpipe": "gpipe",
+        "interleaved": "interleaved", "interleaved1f1b": "interleaved",
+        "Interleaved1F1B": "interleaved", "ZBVZeroBubble": "zb-v", "DualPipeV": "dualpipe-v"}),
     "pipeline_layout": layout,
     "prefetch": put_word("parallel/prefetch", {True: 1, False: 0}),
     "recompute_modules": lambda out, value: out.put("recompute/modules", modules(value)),
     "router_dtype": put_word("experts/router_type", TYPES),
     "routing": routing,
-    "task": put_word("trained/objective", {"SFT, all weights": "sft"}),
-    "training": put_word("trained/objective", {"rl": "rl", "sft": "sft"}),
+    "task": put_word("trained/objective", {"SFT, all weights": "sft", "SFT": "sft", "pretrain": "pretrain",
+                                               "pretraining": "pretrain"}),
+    "training": put_word("trained/objective", {"rl": "rl", "sft": "sft", "pretrain": "pretrain",
+                                                   "dpo": "dpo"}),
     "virtual_stages": lambda out, value: out.put("pipeline/virtual_stages", value),
 }
 

@@ -6,6 +6,7 @@
 
 #include "hwprofiles/memory_quantity.h"
 #include "planner/validate/evaluate.h"
+#include "planner/validate/run_keys.h"
 #include "tests/unit/validate/second_form.h"
 
 namespace zplan {
@@ -159,6 +160,20 @@ TEST(RecordRecompute, ModulesAreOperatorsOfTheLayersThatHaveThem) {
   EXPECT_EQ(mixed.plan.recompute[0].layers, 2) << "those without experts";
   EXPECT_EQ(mixed.plan.recompute[0].operators, (OperatorSet{kFc1, kActivation}));
   EXPECT_EQ(mixed.plan.recompute[1].operators, OperatorSet{kActivation});
+}
+
+TEST(RecordRecompute, NoModuleIsPassedOverInSilence) {
+  for (const char* pointer : {"/recompute/modules", "/offload/activation_modules"}) {
+    for (const std::string& module : parts_of(kLayerModules)) {
+      const PlannedRun plain = planned({{"/recompute/mode", "selective"}}, experts());
+      const PlannedRun run =
+          planned({{"/recompute/mode", "selective"}, {pointer, {module}}}, experts());
+      const bool flagged = std::ranges::any_of(
+          run.flags, [&](const std::string& flag) { return flag.starts_with(module); });
+      EXPECT_TRUE(flagged || run.plan != plain.plan || !run.unsupported.empty())
+          << pointer << ' ' << module;
+    }
+  }
 }
 
 TEST(RecordRecompute, WhatLeavesTheGpuIsWhatTheRecordNames) {
