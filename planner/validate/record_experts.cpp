@@ -15,6 +15,9 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   Parallel& ranks = out.plan.parallel;
   ranks.ep = run.parallel.ep.value_or(1);
   if (stated.tp && *stated.tp != ranks.tp) ranks.expert_tp = *stated.tp;
+  if (ranks.expert_tp > 1)
+    return not_modelled(
+        fmt::format("experts cut over {} ranks, all else over {}", *stated.tp, ranks.tp));
   const std::int64_t across = std::int64_t{ranks.dp} * (ranks.folds_experts() ? ranks.tp : 1);
   if (ranks.cp > 1 && across % ranks.ep != 0 && across * ranks.cp % ranks.ep == 0)
     return not_modelled("experts over context parallel ranks");

@@ -96,6 +96,21 @@ TEST(RecordExperts, AreThoseOfTheModelOnTheStatedRanks) {
   EXPECT_EQ(run.plan.expert_imbalance, 1.5);
 }
 
+TEST(RecordExperts, AreCutOverAllTensorParallelRanksOrNone) {
+  EXPECT_EQ(planned({{"/experts/tp", 2}}, experts()).plan.parallel.expert_tp, 0);
+  const Json four =
+      with(experts(), {{"/parallel/tp", 4}, {"/parallel/dp", 2}, {"/parallel/ep", 2}});
+  EXPECT_EQ(planned({{"/experts/tp", 2}}, four).unsupported,
+            "not modelled: experts cut over 2 ranks, all else over 4");
+}
+
+TEST(RecordExperts, OverContextParallelRanksAreNotModelled) {
+  const Json contexts =
+      with(experts(), {{"/parallel/cp", 4}, {"/parallel/dp", 1}, {"/parallel/ep", 4}});
+  EXPECT_EQ(planned({{"/experts/tp", 2}}, contexts).unsupported,
+            "not modelled: experts over context parallel ranks");
+}
+
 TEST(RecordExperts, RoutingThatNobodyForcesIsTakenAsEvenAndSaidToBe) {
   const PlannedRun forced = planned({{"/experts/routing", "balanced"}}, experts());
   EXPECT_EQ(forced.plan.expert_imbalance, 1);
