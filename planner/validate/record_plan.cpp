@@ -42,6 +42,8 @@ constexpr Simplification kSimplifications[] = {
        return run.sequences.packed.value_or(false) && !run.sequences.document_tokens;
      },
      "documents of unknown length: attention over whole sequences"},
+    {[](const RunRecord& run, const PlannedRun&) { return run.model.activation == "squared_relu"; },
+     "squared ReLU as ReLU, which moves as much"},
     {[](const RunRecord& run, const PlannedRun& planned) {
        return run.model.routed.load_balancing == "seq_aux_loss" && planned.model.balances_experts();
      },

@@ -61,9 +61,14 @@ bool exchanges_experts(const RunRecord& run) {
   return run.model.experts && run.parallel.ep.value_or(1) > 1;
 }
 
+// What the model is goes before words of single keys.
 Reason unmodelled(const RunRecord& run) {
-  for (const RunKey& key : run_keys())
-    if (const std::string what = refused_by(run, key); !what.empty()) return not_modelled(what);
+  for (const bool facts : {true, false}) {
+    for (const RunKey& key : run_keys()) {
+      if ((key.use == RunKeyUse::kUnmodelled) != facts) continue;
+      if (const std::string what = refused_by(run, key); !what.empty()) return not_modelled(what);
+    }
+  }
   return std::nullopt;
 }
 

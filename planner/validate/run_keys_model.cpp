@@ -75,8 +75,7 @@ std::span<const RunKey> model_keys() {
            .example = R"("silu")",
            .words =
                "gelu|gelu_tanh|quick_gelu|silu|swiglu|clamped_swiglu|geglu|relu|reglu|squared_relu",
-           .shown = true,
-           .told = "squared_relu=activation squared_relu"}),
+           .shown = true}),
       of_model<&RunModel::vocab>("/model/vocab", {.meaning = "words, without padding",
                                                   .example = "128256",
                                                   .required = true,
@@ -206,8 +205,11 @@ std::span<const RunKey> model_keys() {
       of_experts<&RunExpertModel::bias_rate>(
           "/model/experts/bias_rate",
           {.meaning = "by which it moves each step", .example = "0.001"}),
-      unmodelled("/model/experts/shared_gate", kFlag, "a gate of the shared expert",
-                 "what the shared expert gives is multiplied by a score of the token", "true"),
+      fact("/model/experts/shared_gate", kFlag, kAside,
+           {.meaning = "what the shared expert gives is multiplied by a score of the token",
+            .example = "true",
+            .plain = "false",
+            .told = "the shared expert without its gate"}),
       unmodelled("/model/experts/latent_size", kCount, "experts of a narrower latent",
                  "width that experts read and write, where it is not hidden", "1024", "0"),
       unmodelled("/model/experts/hash_routed_layers", kCount, "routing by hashes",

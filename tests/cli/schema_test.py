@@ -82,6 +82,10 @@ class Schemas(CliTest):
         old = os.path.join(ROOT, "tests/data/published_runs.jsonl")
         lines = self.good("runs", "--convert", old).splitlines()
         self.assertGreater(len(lines), 400)
+        experts = os.path.join(ROOT, "tests/data/expert_runs.jsonl")
+        lines += self.good("runs", "--convert", experts).splitlines()
+        with open(experts, encoding="utf-8") as file:
+            lines += file.read().splitlines()
         for line in lines:
             run = json.loads(line)
             self.assertEqual([error.message for error in validator.iter_errors(run)], [])
