@@ -1,5 +1,5 @@
-// From a published run to a Plan: model, cluster, software and every decision pinned, by rules that
-// look at nothing but what the record states.
+// This makes a Plan of a published run: model, cluster, software and every decision pinned, by
+// rules that look at nothing but what the record states.
 //
 //   null             the stack's default; where it has none, what the Plan does by default
 //   model            run_model.h
@@ -16,6 +16,8 @@
 //                    are stated; else the stack's
 //   micro-steps      global batch / (micro-batch x dp), rounded to the nearest and flagged where it
 //                    is no whole number
+// Each subject has a function of its own (record_subjects.h). What a record states and nothing
+// expresses refuses it by name (record_refusals.h).
 // What a Plan cannot express at all is a reason, never something else instead. What it expresses
 // less exactly is a flag: the table of simplifications is in record_plan.cpp.
 #pragma once

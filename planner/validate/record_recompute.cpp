@@ -50,7 +50,7 @@ const Module kModules[] = {
     {"moe", {kFc1, kActivation}, Where::kExperts},
 };
 
-// Of layers with experts, or of those without.
+// Returns the operators in layers with experts, or in those without.
 OperatorSet operators_of(const std::vector<std::string>& modules, bool experts) {
   const Where other = experts ? Where::kDense : Where::kExperts;
   OperatorSet out;

@@ -61,7 +61,7 @@ bool exchanges_experts(const RunRecord& run) {
   return run.model.experts && run.parallel.ep.value_or(1) > 1;
 }
 
-// What the model is goes before words of single keys.
+// A refusal names what the model is before it names words of single keys.
 Reason unmodelled(const RunRecord& run) {
   for (const bool facts : {true, false}) {
     for (const RunKey& key : run_keys()) {

@@ -47,8 +47,8 @@ struct RunKey {
   bool required = false;
   bool shown = false;        // stands in the template; else its example does, as a comment
   std::string_view plain{};  // JSON of the values that the model has anyway: "false|0"
-  // What a refusal or a flag names; of kPlan the words that no plan expresses, "lion=optimizer
-  // lion".
+  // A refusal or a flag names this; of kPlan it lists words that no plan expresses, as in
+  // "lion=optimizer lion".
   std::string_view told{};
   // These are null where the value stands in RunRecord::facts. Written text is JSON; it is empty
   // where the record does not say it.

@@ -1,8 +1,10 @@
-// Whose software a run used: the stack with the longest word of `software` that stands in the
-// citation as a word of its own, of those that are not older than the device. Of several with that
-// word the one that the run's features speak for (below), else one that fuses attention as the run
-// does. Where no word of `software` stands there, the same with those of `weak_software`. Where
-// none does either, it is a guess by features, which widens every interval:
+// This finds whose software a run used: the profile or the trainer that the record names, else the
+// first of its libraries that has a profile. Of the first form, which names neither, it is the
+// stack with the longest word of `software` that stands in the citation as a word of its own, of
+// those that are not older than the device. Of several with that word the one that the run's
+// features speak for (below), else one that fuses attention as the run does. Where no word of
+// `software` stands there, the same with those of `weak_software`. Where none does either, it is a
+// guess by features, which widens every interval:
 //
 //   before sm_80   parameters off the GPU: deepspeed_infinity; ZeRO or offload: deepspeed2020;
 //                  else megatron2020

@@ -1,4 +1,4 @@
-// What the keys of each subject make of a plan.
+// These tests say what the keys of each subject make of a plan.
 #include "planner/validate/record_subjects.h"
 
 #include <gmock/gmock.h>
@@ -49,6 +49,10 @@ Json sharded() {
 TEST(RecordStack, IsTheNamedOneWhateverTheSourceSays) {
   EXPECT_EQ(planned({{"/software/name", "nemo2024"}}).stack, "nemo2024");
   EXPECT_EQ(planned({{"/software/name", "megatron-bridge"}}).stack, "megatron_bridge");
+  EXPECT_EQ(
+      planned({{"/software/name", "Megatron-Bridge"}, {"/software/libraries", {"Megatron-Core"}}})
+          .stack,
+      "megatron_bridge");
   EXPECT_EQ(planned({{"/source", "FSDP, torch.compile"}}).stack, "megatron_core");
 }
 
@@ -181,12 +185,13 @@ TEST(RecordRecompute, NoModuleIsPassedOverInSilence) {
   for (const char* pointer : {"/recompute/modules", "/offload/activation_modules"}) {
     for (const std::string& module : parts_of(kLayerModules)) {
       const PlannedRun plain = planned({{"/recompute/mode", "selective"}}, experts());
+      const PlannedRun none = planned({{"/recompute/mode", "none"}}, experts());
       const PlannedRun run =
           planned({{"/recompute/mode", "selective"}, {pointer, {module}}}, experts());
       const bool flagged = std::ranges::any_of(
           run.flags, [&](const std::string& flag) { return flag.starts_with(module); });
-      EXPECT_TRUE(flagged || run.plan != plain.plan || !run.unsupported.empty())
-          << pointer << ' ' << module;
+      const bool changed = run.plan != plain.plan && run.plan != none.plan;
+      EXPECT_TRUE(flagged || changed || !run.unsupported.empty()) << pointer << ' ' << module;
     }
   }
 }

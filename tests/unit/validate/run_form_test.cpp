@@ -71,6 +71,9 @@ TEST(RunForm, TypesRangesAndWordsAreChecked) {
   EXPECT_THAT(complaint(edited("\"mode\": \"full\"", "\"mode\": \"some\"")),
               AllOf(HasSubstr("/recompute/mode"), HasSubstr("\"selective\"")));
   EXPECT_THAT(complaint(edited("\"dp\": 4,", "")), HasSubstr("\"dp\""));
+  EXPECT_THAT(
+      complaint(edited("\"micro_batch\"", "\"pipeline\": {\"flushes\": \"4\"}, \"micro_batch\"")),
+      HasSubstr("/pipeline/flushes: expected"));
   EXPECT_THAT(complaint("{\"schema\": \"zplan.runs/3\"}"), HasSubstr("zplan.runs/2"));
   EXPECT_THAT(complaint("[]"), StartsWith("runs.jsonl:1:"));
 }

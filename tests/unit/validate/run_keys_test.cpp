@@ -165,7 +165,7 @@ std::string made_of(const RunRecord& run) {
                      wires.nic.capacity.value, cluster.node.device.memory.value);
 }
 
-// What is compared, too.
+// This adds what is compared.
 std::string compared(const RunRecord& run) {
   const RunResult result = evaluate(run, catalogues());
   const auto words = [](const std::optional<double>& value) {
@@ -209,7 +209,7 @@ Pair pair_of(const Json& record, const RunKey& key) {
   return {plain ? plain : read(record), read(with_it)};
 }
 
-// Whether in one of the bases the key changes what a prediction is made of.
+// Returns true if the key changes what a prediction is made of in one of the bases.
 bool has_effect(const RunKey& key) {
   for (const Json& record : bases()) {
     const auto [without, with_it] = pair_of(record, key);
