@@ -56,7 +56,7 @@ Cluster groups_of(const JsonNode& node, const std::string& folder) {
   return cluster;
 }
 
-// What the ports of these nodes reach on this network, in place of what the node's file says.
+// Sets what the ports of these nodes reach on this network in place of what the node's file says.
 void read_transport(const JsonNode& node, Cluster& cluster) {
   if (cluster.node.topology.nics() == 0)
     node.fail("expected a node with network interfaces, got " + cluster.node.name);

@@ -13,7 +13,7 @@
 namespace zplan {
 namespace {
 
-// Of all rules together; more would take minutes to read and gigabytes to hold.
+// [assumed] All rules together stay below these; more would take minutes to read.
 constexpr std::int64_t kMostSwitches = 200'000, kMostLinks = 4'000'000, kMostTried = 50'000'000;
 
 std::size_t index_of(VertexId id) { return static_cast<std::size_t>(id.index); }
@@ -121,7 +121,7 @@ class Fabric::Builder {
     }
   }
 
-  // How far each name of the rule goes: as what it is an index of by itself.
+  // Returns how far each name of the rule goes: as far as the sizes that it is an index of alone.
   std::vector<std::int64_t> ranges(const LinkRule& rule) const {
     std::vector<std::int64_t> ranges(rule.names.size(), 0);
     for (const LinkEnd* end : {&rule.from, &rule.to}) {
@@ -182,7 +182,7 @@ class Fabric::Builder {
     return {{set.first + static_cast<int>(at)}, named(set.set->name, indices)};
   }
 
-  // What is left of the link's rate.
+  // Returns what is left of the link's rate.
   double share_of(const End& a, const End& b) {
     const auto weak = weak_.find(ordered(a.name, b.name));
     if (weak == weak_.end()) return 1;
@@ -312,7 +312,8 @@ void Fabric::find_direct() {
   }
 }
 
-// By switch. Colours are split until each switch of one has equal links to each colour.
+// Returns a colour for each switch. They are split until all switches of one have equal links to
+// each.
 std::vector<int> Fabric::colours() const {
   using Link = std::tuple<int, std::size_t, double>;  // to which colour, kind, rate
   std::vector<int> colours(graph_.vertices().size(), 0);

@@ -1,4 +1,4 @@
-// Which links of a network a flow takes, and with how much of it.
+// This finds the links of a network that a flow takes, and how much of it goes over each.
 //
 // A flow takes all shortest ways, by the number of links: at each switch its parts go over the
 // links that come nearer, in proportion to their weights. A switch with one neighbour, and then one

@@ -21,7 +21,7 @@ bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0;
 
 }  // namespace
 
-// By recursive descent; a level for each row of operators that bind alike.
+// Reads by recursive descent, with a level for each row of operators that bind alike.
 class IndexRule::Parser {
  public:
   Parser(IndexRule& rule, std::vector<std::string>& names) : rule_(rule), names_(names) {}

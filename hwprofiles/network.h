@@ -33,7 +33,7 @@ struct SwitchSet {
   std::vector<int> shape;
 };
 
-// One end of a link: a switch, or the port of a node.
+// An end of a link is a switch or the port of a node.
 struct LinkEnd {
   int set = -1;  // of the switches; -1: node[..].port[..]
   std::vector<IndexRule> indices;
@@ -55,7 +55,7 @@ struct WeakLink {
   double share = 0;      // of the rate
 };
 
-// Of several shortest ways a flow takes each, the same over each cable (ecmp), or in proportion to
+// A flow takes all of several shortest ways: as much over each cable (ecmp), or in proportion to
 // their rates (adaptive).
 enum class Spreading : std::uint8_t { kByCables, kByRates };
 

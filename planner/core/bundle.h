@@ -2,7 +2,7 @@
 // it is read:
 //   plan      "zplan.plan/1"
 //   model     "zplan.model/1"
-//   hardware  "zplan.cluster/1" with its node, a "zplan.hw/1", in it
+//   hardware  "zplan.cluster/1" or "/2" with its node, a "zplan.hw/1", in it
 // Readers of these three take a bundle for what they look for in it.
 #pragma once
 

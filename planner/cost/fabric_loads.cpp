@@ -17,7 +17,7 @@ FabricLoads::FabricLoads(const NodeWires& wires, const Seating& seating)
   if (network_ != nullptr) loads_.assign(network_->fabric.graph().links().size(), 0.0);
 }
 
-// Those of several ranks over one port together.
+// Returns the parts of the ranks; those over one port are one.
 std::vector<FabricLoads::Part> FabricLoads::parts(std::span<const int> ranks) const {
   std::vector<Part> parts;
   for (const int rank : ranks) {
@@ -40,7 +40,7 @@ std::vector<FabricLoads::Part> FabricLoads::parts(std::span<const int> ranks) co
   return parts;
 }
 
-// What parts that meet send each other, and is not left of them.
+// Parts that meet send each other what both have, and keep the rest.
 void FabricLoads::match(std::vector<Part>& from, std::vector<Part>& to, double bytes,
                         bool (*meet)(const Part&, const Part&)) {
   for (Part& out : from)

@@ -23,6 +23,11 @@ CATALOGUES = ("models/catalogue", "hwprofiles/catalogue", "hwprofiles/catalogue/
               "hwprofiles/catalogue/hardware")
 
 
+def tag_of(name):
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+        return json.load(file)["$id"]
+
+
 def faults(document):
     """What of a file is not as its schema says."""
     name = schemas.file_of(document["schema"])
@@ -34,7 +39,7 @@ def faults(document):
 class Schemas(CliTest):
     def tags(self):
         """Of answers."""
-        inputs = [f"zplan.{name.removesuffix('.json')}/1" for name in INPUTS] + [RUNS]
+        inputs = [tag_of(name) for name in INPUTS] + [RUNS]
         every = self.good("schema").split()
         self.assertEqual(every[-len(inputs):], inputs)
         return every[:-len(inputs)]

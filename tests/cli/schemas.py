@@ -107,8 +107,8 @@ def schema_of(samples, key=""):
 
 
 def file_of(tag):
-    """ "zplan.what_if/1" -> "what_if.json" """
-    return tag.removeprefix("zplan.").removesuffix("/1") + ".json"
+    """ "zplan.what_if/1" -> "what_if.json", "zplan.cluster/2" -> "cluster2.json" """
+    return tag.removeprefix("zplan.").removesuffix("/1").replace("/", "") + ".json"
 
 
 def published(root, tag):

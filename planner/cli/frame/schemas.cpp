@@ -20,7 +20,12 @@ std::string word_of(const EmbeddedFile& file) {
 // This word names the schema of training runs, which derives from a table (run_keys.h).
 constexpr std::string_view kRunsWord = "runs";
 
-std::string tag_of(const EmbeddedFile& file) { return fmt::format("zplan.{}/1", word_of(file)); }
+// Returns what the schema says of itself, as "zplan.cluster/2".
+std::string tag_of(const EmbeddedFile& file) {
+  const std::string_view begin = "\"$id\": \"";
+  const std::size_t at = file.text.find(begin) + begin.size();
+  return std::string(file.text.substr(at, file.text.find('"', at) - at));
+}
 
 }  // namespace
 
