@@ -72,7 +72,7 @@ std::optional<MeasuredSize> size_of(const std::string& word) {
   return found;
 }
 
-// What to type instead of a unit that there is not.
+// This says what to type instead of a unit that there is not.
 std::string unit_hint(const std::string& unit) {
   if (unit.empty()) return ", which has no unit";
   if (unit == "%") return "; did you mean %MFU?";

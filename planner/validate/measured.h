@@ -1,4 +1,4 @@
-// What a user measured of one run and says in a word, in the place of a record of it (runs.h):
+// A user says in a word what one run took, in the place of a record of it (runs.h):
 //
 //   5.2s, 850ms, 1.5min     a step, from one update of the parameters to the next
 //   412TFLOP/s              per GPU, of model FLOPs: forward and backward of the model, without
@@ -63,7 +63,7 @@ struct SpeedUnit {
 };
 std::span<const SpeedUnit> speed_units();
 
-// Whether the word begins as a number does: what it says then is no file.
+// Returns true if the word begins as a number does. It names no file then.
 bool is_measured_number(std::string_view word);
 
 // The step that the speed is of. `predicted`: of the same plan, with a step of `period`.

@@ -25,13 +25,13 @@ struct MeasuredPlan {
   const Cluster& cluster;  // with the rates of the stack, as it was when it ran
 };
 
-// Nothing changes where nothing was measured. Throws Error where no run of the plan can have had
+// This changes nothing if nothing was measured. It throws Error if no run of the plan can have had
 // that number.
 void learn_measured(const Measured& measured, const MeasuredPlan& plan, StackUse& use);
-// Of the plan in a file, on the cluster that it names.
+// The plan is read from a file and ran on the cluster that it names.
 void learn_measured_file(const Measured& measured, const std::string& path, StackUse& use);
-// Of --of, else of the one plan that the pins leave. `pins` as typed, with the constraints;
-// `cluster` as asked for.
+// The plan is that of --of, else the one that the pins leave. `pins` are as typed, with the
+// constraints; `cluster` is as asked for.
 void learn_measured_of_question(const PlanCommand& question, const Pins& pins,
                                 const ModelConfig& model, const Cluster& cluster, StackUse& use);
 
