@@ -145,9 +145,12 @@ std::span<const RunKey> parallel_keys() {
       of_experts<&RunExperts::routing>(
           "/experts/routing",
           {.meaning =
-               "balanced: forced, each expert has as many tokens; trained: by the router; random",
+               "balanced: forced, each expert has as many tokens; trained: by the router, "
+               "taken as even where no imbalance is stated; random; unknown: refused, as all "
+               "experts of zplan.runs/1, which has no key for it",
            .example = R"("balanced")",
-           .words = "balanced|trained|random"}),
+           .words = "balanced|trained|random|unknown",
+           .told = "unknown=experts whose routing nobody states"}),
       of_experts<&RunExperts::imbalance>(
           "/experts/imbalance",
           {.meaning = "work of the busiest rank, over the mean", .example = "1.3", .most = 1024}),

@@ -94,6 +94,7 @@ void offload_to_keys(RunRecord& run) {
 
 void words_to_keys(RunRecord& run) {
   run.software.cited = run.source;
+  if (run.model.experts) run.experts.routing = "unknown";
   if (!run.software.compiled && has_word(run.source, "torch.compile")) run.software.compiled = true;
   // [MegatronCore] The path of a test names the option that compiles the cross entropy.
   if (has_word(run.source, "cross_entropy_loss_fusion")) run.kernels.cross_entropy = "compiled";

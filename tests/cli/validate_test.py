@@ -35,7 +35,9 @@ class Validate(CliTest):
         self.assertEqual(answer["time"]["pairs"], 1)
         self.assertEqual(answer["memory"]["n"], 1)
         self.assertEqual(answer["groups"]["a"]["time"]["n"], 2)
-        self.assertEqual(answer["unsupported"], [{"id": "b/1", "reason": "experts of a width that is not stated"}])
+        self.assertEqual(answer["unsupported"],
+                         [{"id": "b/1",
+                           "reason": "not modelled: experts whose routing nobody states"}])
         self.assertEqual(len(answer["worst"]), 2)
         row = answer["rows"][0]
         expected = 100 * (row["predicted_s"] / row["measured_s"] - 1)
