@@ -29,6 +29,17 @@ void TimeCurve::settle() {
   }
 }
 
+TimeCurve::Between TimeCurve::around(double bytes) const {
+  const double x = std::clamp(std::log(bytes), points_.front().first, points_.back().first);
+  const auto after = std::upper_bound(points_.begin(), points_.end(), x,
+                                      [](double value, const auto& p) { return value < p.first; });
+  if (after == points_.end()) return {most(), most(), 0};
+  if (after == points_.begin()) return {least(), least(), 0};
+  const auto before = after - 1;
+  const double part = (x - before->first) / (after->first - before->first);
+  return {std::exp(before->first), std::exp(after->first), part};
+}
+
 Seconds TimeCurve::at(double bytes) const {
   const double x = std::clamp(std::log(bytes), points_.front().first, points_.back().first);
   const auto after = std::upper_bound(points_.begin(), points_.end(), x,

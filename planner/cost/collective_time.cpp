@@ -233,7 +233,9 @@ CollectiveTime ideal_ring(const CollectiveCall& call, const LatencyProfile& late
   return time;
 }
 
-// What the formula's time is multiplied by to be the measured one.
+// Returns what the formula's time is multiplied by to be the measured one. Between two measured
+// sizes the factor lies between theirs, straight in log over log(bytes): the formula knows where
+// protocols change.
 double measured_factor(const CollectiveCall& call, const CollectiveProfile& profile,
                        const LatencyProfile& latency) {
   const auto kind = find_measured_collective(name(call.kind));  // else the formula alone
@@ -245,10 +247,14 @@ double measured_factor(const CollectiveCall& call, const CollectiveProfile& prof
   nearest.ranks = group.ranks;
   nearest.nodes = group.nodes;
   nearest.border = call.border_alone;
-  const double bytes = static_cast<double>(call.bytes.value);
-  nearest.bytes = {std::llround(std::clamp(bytes, curve->least(), curve->most()))};
-  const double formula = collective_formula(nearest, &profile, latency).total().value;
-  return curve->at(bytes).value / formula;
+  const auto factor_at = [&](double bytes) {
+    nearest.bytes = {std::llround(bytes)};
+    const double formula = collective_formula(nearest, &profile, latency).total().value;
+    return curve->at(bytes).value / formula;
+  };
+  const auto [before, after, part] = curve->around(static_cast<double>(call.bytes.value));
+  const double first = factor_at(before);
+  return part == 0 ? first : first * std::pow(factor_at(after) / first, part);
 }
 
 }  // namespace
