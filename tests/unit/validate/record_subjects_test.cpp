@@ -250,6 +250,13 @@ TEST(RecordKernels, OneKernelKeepsNothingBetweenOperators) {
   EXPECT_EQ(kept(MemoryQuantity::kLoss, {{"/kernels/cross_entropy", "fused"}}), 0);
 }
 
+TEST(RecordKernels, TheLossMovesWhatItsKernelsDo) {
+  const auto loss = [](Changes changes) { return planned(changes, sharded()).cluster.stack.loss; };
+  EXPECT_LT(loss({{"/kernels/cross_entropy", "fused"}}), loss({}));
+  EXPECT_DOUBLE_EQ(loss({{"/kernels/cross_entropy", "eager"}}), loss({}));
+  EXPECT_DOUBLE_EQ(loss({{"/trained/objective", "rl"}}), 1.5 * loss({})) << "the entropy, too";
+}
+
 TEST(RecordKernels, GraphsOfSomeModulesLeaveTheOthersLaunches) {
   const double all = planned({}).cluster.stack.host_forward;
   const PlannedRun some = planned(
