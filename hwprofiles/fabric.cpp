@@ -13,248 +13,13 @@
 namespace zplan {
 namespace {
 
-// [assumed] All rules together stay below these; more would take minutes to read.
-constexpr std::int64_t kMostSwitches = 200'000, kMostLinks = 4'000'000, kMostTried = 50'000'000;
-
 std::size_t index_of(VertexId id) { return static_cast<std::size_t>(id.index); }
 
-std::string named(const std::string& set, const std::vector<int>& indices) {
-  return indices.empty() ? set : fmt::format("{}[{}]", set, fmt::join(indices, ","));
-}
-
-std::string port_name(int node, int port) { return fmt::format("node[{}].port[{}]", node, port); }
-
-std::pair<std::string, std::string> ordered(std::string a, std::string b) {
-  return a < b ? std::pair{std::move(a), std::move(b)} : std::pair{std::move(b), std::move(a)};
+std::string port_name(std::size_t node, std::size_t port) {
+  return fmt::format("node[{}].port[{}]", node, port);
 }
 
 }  // namespace
-
-// Puts the links of a cluster's network together.
-class Fabric::Builder {
- public:
-  Builder(Fabric& fabric, const Cluster& cluster)
-      : fabric_(fabric),
-        cluster_(cluster),
-        port_rate_(cluster.node.topology.nic.effective()),
-        ports_(cluster.node.topology.nics()) {
-    fabric.ports_per_node_ = ports_;
-    fabric.ports_.resize(static_cast<std::size_t>(cluster.nodes) *
-                         static_cast<std::size_t>(ports_));
-  }
-
-  // [derived] A ring passes over one spine switch or another, all of which are alike.
-  void leaves_and_spine() {
-    const NetworkSpec& network = cluster_.network;
-    const int rails = network.rails ? ports_ : 1;
-    const double ports = static_cast<double>(ports_) / rails;
-    const BytesPerSecond uplinks =
-        port_rate_ * (ports * network.nodes_per_leaf / network.oversubscription);
-    const VertexId spine = fabric_.graph_.add_vertex("spine", VertexKind::kSwitch, 0);
-    const std::size_t up = fabric_.kind_of("leaf uplink"), down = fabric_.kind_of("leaf downlink");
-    std::vector<VertexId> switches;
-    for (int i = 0; i < network.leaves(cluster_.nodes) * rails; ++i) {
-      const std::string name =
-          fmt::format("leaf{}{}", i / rails, rails > 1 ? fmt::format(" rail{}", i % rails) : "");
-      const VertexId leaf = fabric_.graph_.add_vertex(name, VertexKind::kSwitch, i + 1);
-      switches.push_back(leaf);
-      fabric_.add_link(leaf, spine, uplinks, 1, up, name + " up");
-      fabric_.add_link(spine, leaf, uplinks, 1, down, name + " down");
-    }
-    for (int node = 0; node < cluster_.nodes; ++node)
-      for (int port = 0; port < ports_; ++port) {
-        const int leaf = network.leaf_of(node, cluster_.nodes);
-        const int rail = network.rails ? port : 0;
-        port_at(node, port) = switches[static_cast<std::size_t>(leaf * rails + rail)];
-      }
-  }
-
-  void graph(const NetworkRules& rules) {
-    rules_ = &rules;
-    for (const WeakLink& weak : rules.weak) weak_[ordered(weak.from, weak.to)] = weak.share;
-    for (const SwitchSet& set : rules.switches) add_switches(set);
-    for (const LinkRule& rule : rules.links) add_links(rule);
-    if (!weak_.empty()) {
-      const auto& [ends, share] = *weak_.begin();
-      throw_bad_input(
-          fmt::format("expected links among those that the rules make, got a weak one "
-                      "between {} and {}",
-                      ends.first, ends.second));
-    }
-  }
-
- private:
-  // The first switch of a set; the others follow, the last index fastest.
-  struct Set {
-    const SwitchSet* set = nullptr;
-    int first = 0;
-  };
-  struct End {
-    VertexId at{};
-    std::string name;
-    bool is_port = false;
-    int node = 0, port = 0;
-  };
-
-  VertexId& port_at(int node, int port) {
-    return fabric_.ports_[static_cast<std::size_t>(node * ports_ + port)];
-  }
-
-  std::vector<int> shape_of(int set) const {
-    if (set < 0) return {cluster_.nodes, ports_};
-    return sets_[static_cast<std::size_t>(set)].set->shape;
-  }
-
-  void add_switches(const SwitchSet& set) {
-    sets_.push_back({&set, static_cast<int>(fabric_.graph_.vertices().size())});
-    std::int64_t count = 1;
-    for (const int size : set.shape) count *= size;
-    if (count + sets_.back().first > kMostSwitches)
-      throw_bad_input(fmt::format("expected at most {} switches, got more", kMostSwitches));
-    for (std::int64_t i = 0; i < count; ++i) {
-      std::vector<int> indices(set.shape.size());
-      std::int64_t rest = i;
-      for (std::size_t axis = indices.size(); axis-- > 0; rest /= set.shape[axis])
-        indices[axis] = static_cast<int>(rest % set.shape[axis]);
-      fabric_.graph_.add_vertex(named(set.name, indices), VertexKind::kSwitch,
-                                sets_.back().first + static_cast<int>(i));
-    }
-  }
-
-  // Returns how far each name of the rule goes: as far as the sizes that it is an index of alone.
-  std::vector<std::int64_t> ranges(const LinkRule& rule) const {
-    std::vector<std::int64_t> ranges(rule.names.size(), 0);
-    for (const LinkEnd* end : {&rule.from, &rule.to}) {
-      const std::vector<int> shape = shape_of(end->set);
-      for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-        const int name = end->indices[axis].only_name();
-        if (name < 0) continue;
-        std::int64_t& range = ranges[static_cast<std::size_t>(name)];
-        if (range != 0 && range != shape[axis])
-          throw_bad_input(fmt::format("expected one range for {}, got {} and {}",
-                                      rule.names[static_cast<std::size_t>(name)], range,
-                                      shape[axis]));
-        range = shape[axis];
-      }
-    }
-    for (std::size_t i = 0; i < ranges.size(); ++i)
-      if (ranges[i] == 0)
-        throw_bad_input(
-            fmt::format("expected {} as an index by itself in one of the ends", rule.names[i]));
-    return ranges;
-  }
-
-  void add_links(const LinkRule& rule) {
-    const std::vector<std::int64_t> most = ranges(rule);
-    for (const std::int64_t range : most) {
-      tried_ *= range;
-      if (tried_ > kMostTried)
-        throw_bad_input(fmt::format("expected rules of at most {} links to look at", kMostTried));
-    }
-    tried_ = 1;
-    std::vector<std::int64_t> values(most.size(), 0);
-    while (true) {
-      if (!rule.where || rule.where->at(values) != 0) add_one(rule, values);
-      std::size_t name = values.size();
-      while (name > 0 && ++values[name - 1] == most[name - 1]) values[--name] = 0;
-      if (name == 0) return;
-    }
-  }
-
-  End end_of(const LinkEnd& end, const std::vector<std::int64_t>& values) const {
-    const std::vector<int> shape = shape_of(end.set);
-    std::vector<int> indices;
-    std::int64_t at = 0;
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-      const std::int64_t index = end.indices[axis].at(values);
-      if (index < 0 || index >= shape[axis])
-        throw_bad_input(fmt::format("expected an index from 0 to {} by \"{}\", got {}",
-                                    shape[axis] - 1, end.indices[axis].text(), index));
-      indices.push_back(static_cast<int>(index));
-      at = at * shape[axis] + index;
-    }
-    if (end.set < 0)
-      return {.name = port_name(indices[0], indices[1]),
-              .is_port = true,
-              .node = indices[0],
-              .port = indices[1]};
-    const Set& set = sets_[static_cast<std::size_t>(end.set)];
-    return {{set.first + static_cast<int>(at)}, named(set.set->name, indices)};
-  }
-
-  // Returns what is left of the link's rate.
-  double share_of(const End& a, const End& b) {
-    const auto weak = weak_.find(ordered(a.name, b.name));
-    if (weak == weak_.end()) return 1;
-    const double share = weak->second;
-    weak_.erase(weak);
-    return share;
-  }
-
-  void add_one(const LinkRule& rule, const std::vector<std::int64_t>& values) {
-    End a = end_of(rule.from, values), b = end_of(rule.to, values);
-    if (a.is_port && b.is_port)
-      throw_bad_input(fmt::format("expected a switch between {} and {}", a.name, b.name));
-    if (b.is_port) std::swap(a, b);
-    const double share = share_of(a, b);
-    if (a.is_port) return hang(a, b, share);
-    if (a.at == b.at) throw_bad_input(fmt::format("expected another end than {} for it", a.name));
-    if (share > 0) connect(a, b, rule.rate.effective() * share, rule);
-    if (static_cast<std::int64_t>(fabric_.graph_.links().size()) > kMostLinks)
-      throw_bad_input(fmt::format("expected at most {} links, got more", kMostLinks));
-  }
-
-  void connect(const End& a, const End& b, BytesPerSecond cable, const LinkRule& rule) {
-    const auto set_name = [this](const LinkEnd& end) {
-      return sets_[static_cast<std::size_t>(end.set)].set->name;
-    };
-    const std::string from = set_name(rule.from), to = set_name(rule.to);
-    const std::size_t forth = fabric_.kind_of(from + " to " + to);
-    const std::size_t back = fabric_.kind_of(to + " to " + from);
-    const BytesPerSecond rate = cable * rule.cables;
-    const bool by_rate = rules_->spreading == Spreading::kByRates;
-    const double weight = by_rate ? rate.value : rule.cables;
-    fabric_.add_link(a.at, b.at, rate, weight, forth, a.name + '>' + b.name);
-    fabric_.add_link(b.at, a.at, rate, weight, back, b.name + '>' + a.name);
-  }
-
-  // A port that carries less than its rate is a switch of its own on the way.
-  void hang(const End& port, const End& at, double share) {
-    VertexId& seat = port_at(port.node, port.port);
-    if (seat.index >= 0)
-      throw_bad_input(fmt::format("expected {} on one switch, got {} and {}", port.name,
-                                  fabric_.graph_.vertex(seat).name, at.name));
-    seat = at.at;
-    if (share == 1) return;
-    if (share == 0)
-      throw_bad_input(fmt::format("expected a link of {} that carries something", port.name));
-    seat = fabric_.graph_.add_vertex(port.name, VertexKind::kSwitch, 0);
-    const BytesPerSecond rate = port_rate_ * share;
-    fabric_.add_link(seat, at.at, rate, 1, fabric_.kind_of("weak port out"),
-                     port.name + '>' + at.name);
-    fabric_.add_link(at.at, seat, rate, 1, fabric_.kind_of("weak port in"),
-                     at.name + '>' + port.name);
-  }
-
-  Fabric& fabric_;
-  const Cluster& cluster_;
-  const BytesPerSecond port_rate_;
-  const int ports_;
-  const NetworkRules* rules_ = nullptr;
-  std::vector<Set> sets_;
-  std::map<std::pair<std::string, std::string>, double> weak_;  // not met yet
-  std::int64_t tried_ = 1;
-};
-
-Fabric::Fabric(const Cluster& cluster) {
-  Builder builder(*this, cluster);
-  if (cluster.network.rules) {
-    builder.graph(*cluster.network.rules);
-  } else {
-    builder.leaves_and_spine();
-  }
-  finish();
-}
 
 void Fabric::finish() {
   find_parts();
@@ -267,9 +32,18 @@ void Fabric::find_parts() {
   int count = 0;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i] >= 0) continue;
-    const std::vector<int> hops = graph_.hops_from({static_cast<std::int32_t>(i)});
-    for (std::size_t j = 0; j < hops.size(); ++j)
-      if (hops[j] >= 0) parts_[j] = count;
+    std::vector<VertexId> open{{static_cast<std::int32_t>(i)}};
+    parts_[i] = count;
+    while (!open.empty()) {
+      const VertexId at = open.back();
+      open.pop_back();
+      for (const LinkId link : graph_.links_of(at)) {
+        const VertexId to = graph_.link(link).to;
+        if (parts_[index_of(to)] >= 0) continue;
+        parts_[index_of(to)] = count;
+        open.push_back(to);
+      }
+    }
     ++count;
   }
 }
@@ -304,11 +78,11 @@ void Fabric::check() const {
 void Fabric::find_direct() {
   std::map<VertexId, std::size_t> node_at;
   direct_ = true;
-  for (std::size_t i = 0; i < ports_.size(); ++i) {
+  for (std::size_t i = 0; i < behind_.size(); ++i) {
     const std::size_t node = i / static_cast<std::size_t>(ports_per_node_);
-    const bool alone = node_at.try_emplace(ports_[i], node).first->second == node;
-    const VertexId first = ports_[node * static_cast<std::size_t>(ports_per_node_)];
-    direct_ = direct_ && alone && ports_[i] == first;
+    const bool alone = node_at.try_emplace(behind_[i], node).first->second == node;
+    const VertexId first = behind_[node * static_cast<std::size_t>(ports_per_node_)];
+    direct_ = direct_ && alone && behind_[i] == first;
   }
 }
 
@@ -318,8 +92,9 @@ std::vector<int> Fabric::colours() const {
   using Link = std::tuple<int, std::size_t, double>;  // to which colour, kind, rate
   std::vector<int> colours(graph_.vertices().size(), 0);
   int count = 1;
-  for (const VertexId port : std::set<VertexId>(ports_.begin(), ports_.end()))
-    colours[index_of(port)] = count++;
+  std::set<VertexId> apart(ports_.begin(), ports_.end());
+  apart.insert(behind_.begin(), behind_.end());
+  for (const VertexId at : apart) colours[index_of(at)] = count++;
   while (true) {
     std::map<std::pair<int, std::map<Link, double>>, int> known;
     std::vector<int> next;
@@ -379,6 +154,7 @@ Fabric Fabric::folded() const {
     }
   }
   for (const VertexId port : ports_) folded.ports_.push_back({colour_of[index_of(port)]});
+  for (const VertexId at : behind_) folded.behind_.push_back({colour_of[index_of(at)]});
   folded.finish();
   return folded;
 }

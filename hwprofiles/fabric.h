@@ -29,9 +29,9 @@ class Fabric {
   explicit Fabric(const Cluster& cluster);
 
   const WireGraph& graph() const { return graph_; }
-  VertexId switch_of(int node, int port) const {
-    return ports_[static_cast<std::size_t>(node * ports_per_node_ + port)];
-  }
+  VertexId switch_of(int node, int port) const { return ports_[port_index(node, port)]; }
+  // The same but of a weak port, which is a vertex of its own on the way to this switch.
+  VertexId switch_behind(int node, int port) const { return behind_[port_index(node, port)]; }
   bool meet(VertexId a, VertexId b) const { return part_of(a) == part_of(b); }
   // Whether the ports of each node hang on a switch of its own, as where nodes are wired to each
   // other.
@@ -61,6 +61,10 @@ class Fabric {
   std::size_t kind_of(const std::string& name);
   void add_link(VertexId from, VertexId to, BytesPerSecond rate, double weight, std::size_t kind,
                 std::string name);
+  std::size_t port_index(int node, int port) const {
+    return static_cast<std::size_t>(node) * static_cast<std::size_t>(ports_per_node_) +
+           static_cast<std::size_t>(port);
+  }
   void finish();
   void find_parts();
   void check() const;
@@ -70,8 +74,8 @@ class Fabric {
   WireGraph graph_;
   std::vector<Facts> facts_;  // by link
   std::vector<std::string> kinds_;
-  std::vector<VertexId> ports_;  // by node and port
-  std::vector<int> parts_;       // by switch: those of one number reach each other
+  std::vector<VertexId> ports_, behind_;  // by node and port
+  std::vector<int> parts_;                // by switch: those of one number reach each other
   int ports_per_node_ = 0;
   bool direct_ = false;
 };

@@ -62,17 +62,21 @@ void FabricRoutes::add(VertexId from, VertexId to, double bytes, std::vector<dou
   }
 }
 
-const std::vector<int>& FabricRoutes::hops_to(VertexId to) const {
+std::shared_ptr<const std::vector<int>> FabricRoutes::hops_to(VertexId to) const {
+  constexpr std::size_t kMostRemembered = 1 << 25;  // numbers, 128 MiB; then anew
   const std::lock_guard lock(mutex_);
-  const auto [at, added] = hops_.try_emplace(to);
-  if (added) at->second = fabric_.graph().hops_from(to);
-  return at->second;
+  if (hops_.size() * ways_.size() > kMostRemembered) hops_.clear();
+  auto& known = hops_[to];
+  if (known == nullptr)
+    known = std::make_shared<const std::vector<int>>(fabric_.graph().hops_from(to));
+  return known;
 }
 
 void FabricRoutes::add_spread(VertexId from, VertexId to, double bytes,
                               std::vector<double>& loads) const {
   const WireGraph& graph = fabric_.graph();
-  const std::vector<int>& hops = hops_to(to);
+  const auto known = hops_to(to);
+  const std::vector<int>& hops = *known;
   std::map<VertexId, double> here{{from, bytes}};
   for (int left = hops[index_of(from)]; left > 0; --left) {
     std::map<VertexId, double> next;

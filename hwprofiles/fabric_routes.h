@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -32,13 +33,13 @@ class FabricRoutes {
 
   const OnlyWay& way(VertexId at) const { return ways_[static_cast<std::size_t>(at.index)]; }
   void find_only_ways();
-  const std::vector<int>& hops_to(VertexId to) const;
+  std::shared_ptr<const std::vector<int>> hops_to(VertexId to) const;
   void add_spread(VertexId from, VertexId to, double bytes, std::vector<double>& loads) const;
 
   const Fabric& fabric_;
   std::vector<OnlyWay> ways_;  // by switch
   mutable std::mutex mutex_;
-  mutable std::map<VertexId, std::vector<int>> hops_;
+  mutable std::map<VertexId, std::shared_ptr<const std::vector<int>>> hops_;
 };
 
 }  // namespace zplan

@@ -85,7 +85,14 @@ std::vector<Facts> read_list(const JsonNode& root, std::string_view schema, std:
   in.schema(schema);
   in.member("description").non_empty_string();
   std::vector<Facts> all;
-  for (const JsonNode& node : in.member(key).items()) all.push_back(read(node));
+  for (const JsonNode& node : in.member(key).items()) {
+    Facts facts = read(node);
+    const bool is_known =
+        std::any_of(all.begin(), all.end(), [&](const Facts& one) { return one.id == facts.id; });
+    if (is_known && !facts.id.empty())
+      node.fail(fmt::format("expected one of each id, got {} again", in_quotes(facts.id)));
+    all.push_back(std::move(facts));
+  }
   in.finish();
   return all;
 }

@@ -15,6 +15,7 @@ namespace {
 // Beyond any index, and far from overflow where two of them are multiplied.
 constexpr std::int64_t kMost = 1'000'000'000;
 constexpr int kMostDepth = 64;
+constexpr std::size_t kMostOpen = 128;  // operands that wait for their operator
 
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
@@ -75,7 +76,10 @@ class IndexRule::Parser {
   const Operator* take(std::span<const Operator> known) {
     skip_spaces();
     for (const Operator& one : known) {
-      if (!text().substr(at_).starts_with(one.word)) continue;
+      const std::string_view rest = text().substr(at_);
+      if (!rest.starts_with(one.word)) continue;
+      const char next = rest.size() > one.word.size() ? rest[one.word.size()] : ' ';
+      if (is_letter(one.word.front()) && (is_letter(next) || is_digit(next))) continue;
       at_ += one.word.size();
       return &one;
     }
@@ -85,10 +89,16 @@ class IndexRule::Parser {
   void level(int number) {
     constexpr int kOperands = 4;
     if (number == kOperands) return operand();
+    constexpr int kComparisons = 1;
     level(number + 1);
     while (const Operator* found = take(operators(number))) {
       level(number + 1);
       rule_.steps_.push_back({found->kind, 0});
+      if (number != kComparisons) continue;
+      const std::size_t behind = at_;
+      if (take(operators(number)) == nullptr) return;
+      at_ = behind;
+      fail("two comparisons joined by \"and\"");
     }
   }
 
@@ -143,6 +153,14 @@ class IndexRule::Parser {
 
 IndexRule::IndexRule(std::string_view text, std::vector<std::string>& names) : text_(text) {
   Parser(*this, names).run();
+  std::size_t open = 0;
+  for (const Step& step : steps_) {
+    if (step.kind != Kind::kNumber && step.kind != Kind::kName) {
+      --open;
+    } else if (++open > kMostOpen) {
+      throw_bad_input(fmt::format("expected fewer brackets in \"{}\"", text_));
+    }
+  }
 }
 
 int IndexRule::only_name() const {
@@ -185,12 +203,10 @@ std::int64_t IndexRule::result(Kind kind, std::int64_t a, std::int64_t b) {
 }
 
 std::int64_t IndexRule::at(std::span<const std::int64_t> values) const {
-  std::array<std::int64_t, 2 * kMostDepth>
-      stack;  // one entry more for each open bracket or operator
+  std::array<std::int64_t, kMostOpen> stack;
   std::size_t size = 0;
   for (const Step& step : steps_) {
     if (step.kind == Kind::kNumber || step.kind == Kind::kName) {
-      if (size == stack.size()) throw_bad_input("expected a shorter rule than \"" + text_ + '"');
       stack[size++] =
           step.kind == Kind::kNumber ? step.value : values[static_cast<std::size_t>(step.value)];
       continue;

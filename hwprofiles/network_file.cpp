@@ -144,7 +144,11 @@ class GraphReader {
     const LinkEnd end = read_end(node, names);
     if (!names.empty()) node.fail_expected("an end of one link, without names");
     std::vector<std::int64_t> places;
-    for (const IndexRule& index : end.indices) places.push_back(index.at({}));
+    try {
+      for (const IndexRule& index : end.indices) places.push_back(index.at({}));
+    } catch (const Error& error) {
+      node.fail(error.what());
+    }
     if (end.set < 0) return fmt::format("node[{}].port[{}]", places[0], places[1]);
     const SwitchSet& set = rules_.switches[static_cast<std::size_t>(end.set)];
     return places.empty() ? set.name : fmt::format("{}[{}]", set.name, fmt::join(places, ","));

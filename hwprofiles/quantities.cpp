@@ -174,6 +174,10 @@ void set_network(Cluster& cluster, double value) {
   scale(cluster.node.topology.nic, factor);
   scale(cluster.node.topology.nic_pcie, factor);
   scale_collectives_over_nodes(cluster.node.device, factor);
+  if (!cluster.network.rules) return;
+  NetworkRules rules = *cluster.network.rules;
+  for (LinkRule& rule : rules.links) scale(rule.rate, factor);
+  cluster.network.rules = std::make_shared<const NetworkRules>(std::move(rules));
 }
 
 // [assumed] Leaf switches of the usual network of GPUs: 32 nodes, a switch for each of their ports,

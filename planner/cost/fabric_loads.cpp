@@ -28,7 +28,7 @@ std::vector<FabricLoads::Part> FabricLoads::parts(std::span<const int> ranks) co
       const VertexId at = network_->fabric.switch_of(node, port);
       const double share = 1.0 / static_cast<double>(ranks.size() * nics.size());
       const auto known = std::find_if(parts.begin(), parts.end(), [&](const Part& part) {
-        return part.at == at && part.port == port;
+        return part.at == at && part.node == node && part.port == port;
       });
       if (known == parts.end()) {
         parts.push_back({at, node, port, share});
@@ -83,7 +83,7 @@ bool FabricLoads::ring_of_own_links(const GroupSeats& group) {
   if (!fabric.is_direct()) return false;
   std::vector<VertexId> members;
   for (std::size_t i = 0; i < group.islands(); ++i)
-    members.push_back(fabric.switch_of(seating_.node_of(group.island(i).front()), 0));
+    members.push_back(fabric.switch_behind(seating_.node_of(group.island(i).front()), 0));
   const std::set<VertexId> all(members.begin(), members.end());
   if (all.size() != members.size()) return false;
   std::vector<LinkId> links;
@@ -105,7 +105,18 @@ bool FabricLoads::ring_of_own_links(const GroupSeats& group) {
   }
   if (reached.size() != members.size()) return false;
   for (const LinkId id : links) loads_[index_of(id)] += fabric.weight(id) / least;
+  for (std::size_t i = 0; i < group.islands(); ++i) add_weak_ports(group.island(i));
   return true;
+}
+
+// Of ranks that send and take in 1 together, what goes over ports of theirs that are weak.
+void FabricLoads::add_weak_ports(std::span<const int> ranks) {
+  for (const Part& part : parts(ranks)) {
+    const VertexId behind = network_->fabric.switch_behind(part.node, part.port);
+    if (behind == part.at) continue;
+    flows_[{part.at, behind}] += part.share;
+    flows_[{behind, part.at}] += part.share;
+  }
 }
 
 std::vector<double> FabricLoads::all_loads() const {

@@ -15,6 +15,7 @@
 //                cables / least over the members of (cables to other members)
 //              as among GPUs that are wired so (peer_shape.h)
 // Of each kind of link only the one that is slowest for its load counts, the first of equals.
+// Left out: what flows between rails that are apart put on peer links and on the other port.
 #pragma once
 
 #include <map>
@@ -57,6 +58,7 @@ class FabricLoads {
   void match(std::vector<Part>& from, std::vector<Part>& to, double bytes,
              bool (*meet)(const Part&, const Part&));
   void add(const Part& from, const Part& to, double bytes);
+  void add_weak_ports(std::span<const int> ranks);
   bool ring_of_own_links(const GroupSeats& group);
   std::vector<double> all_loads() const;
 

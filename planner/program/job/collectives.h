@@ -11,6 +11,9 @@
 //          member j
 //   kNext  the input of the member before m, of the last one for the first
 // The part that is taken of an input is the one for m where the input has a part for each member.
+// How the parts travel follows from that, not from the row: exchanges go from member to member at
+// once, what is handed on to the next one, all else around rings, trees or through switches
+// (planner/cost/collective_time.h).
 // An output lies in place on the input where each byte of it that a member brings stays where it
 // is: the part among the parts, or both the same; what is exchanged or handed on is never in place.
 #pragma once
@@ -58,7 +61,7 @@ constexpr bool has_root(CollectiveKind kind) {
   return is_of_root(row_of(kind).input) || is_of_root(row_of(kind).output);
 }
 constexpr bool adds_up(CollectiveKind kind) { return row_of(kind).result == Result::kSum; }
-// Whether every member gets the same: sums and copies that travel twice around a ring.
+// Whether every member gets the sum of whole inputs: a ring passes twice.
 constexpr bool sums_for_all(CollectiveKind kind) {
   return adds_up(kind) && row_of(kind).output == Holding::kPart &&
          row_of(kind).input == Holding::kPart;
@@ -92,11 +95,13 @@ struct PartOf {
 };
 // Where member `to` of `members` gets part `j` of its output from; of a sum the part is that of
 // every member, and the member says nothing.
-constexpr PartOf source_of(CollectiveKind kind, int members, int root, int to, int j) {
-  const CollectiveRow& row = row_of(kind);
+constexpr PartOf source_of(const CollectiveRow& row, int members, int root, int to, int j) {
   const int part = has_parts(row.input) ? to : 0;
   if (row.result == Result::kNext) return {(to + members - 1) % members, part};
   return {is_of_root(row.input) ? root : j, part};
+}
+constexpr PartOf source_of(CollectiveKind kind, int members, int root, int to, int j) {
+  return source_of(row_of(kind), members, root, to, j);
 }
 // Whether a member brings or gets what `holding` says.
 constexpr bool takes_part(Holding holding, int member, int root) {

@@ -127,8 +127,10 @@ TEST(FabricLoads, RingsAreThoseOfAllRanksOneByOne) {
 }
 
 TEST(FabricLoads, ExchangesAreThoseOfAllPairs) {
-  for (const Cluster& cluster : networks()) {
-    if (cluster.devices() > 600) continue;
+  std::vector<Cluster> all = networks();
+  all.push_back(load_cluster("dgx-h100x64-torus"));
+  for (const Cluster& cluster : all) {
+    if (cluster.devices() > 600) continue;  // whose pairs are many
     const Mesh mesh = testing_support::mesh_of({.dp = cluster.devices() / 8, .tp = 8});
     expect_same(Expanded(mesh, cluster).pairs(), priced(mesh, cluster, PatternKind::kPairs),
                 cluster.name);
@@ -151,6 +153,39 @@ TEST(FabricLoads, ARingOverATorusUsesTheLinksBetweenItsMembers) {
        wires.shares({PatternKind::kRing, 0, 0, 0, testing_support::groups::kShard}))
     if (share.at.node == kNetwork) most = std::max(most, share.weight);
   EXPECT_NEAR(most, 8 * 0.5, 1e-9);
+}
+
+// A port at half its rate does not make a torus another network; what goes over it takes longer.
+TEST(FabricLoads, AWeakPortOfATorusIsOnTheWayAlone) {
+  Cluster cluster = load_cluster("dgx-h100x64-torus");
+  NetworkRules rules = *cluster.network.rules;
+  rules.weak.push_back({"node[0].port[0]", "router[0,0,0]", 0.5});
+  cluster.network.rules = std::make_shared<const NetworkRules>(rules);
+  const Mesh mesh = testing_support::mesh_of({.dp = 512});
+  const Slowest found = priced(mesh, cluster, PatternKind::kRing);
+  EXPECT_NEAR(found.at("router to router"), 1.0 / 6 / 50e9, 1e-18);
+  const double port = cluster.node.topology.nic.effective().value;
+  EXPECT_NEAR(found.at("weak port out"), 1.0 / 8 / (port / 2), 1e-18);
+  EXPECT_NEAR(found.at("weak port in"), 1.0 / 8 / (port / 2), 1e-18);
+}
+
+// Each port of a node hangs on a network of its own. Rings stay on their rail; a shift from the
+// last device of a node to the first of the next is sent by that port of the own node.
+TEST(FabricLoads, RailsThatAreApartAreReachedByTheOwnPort) {
+  Cluster cluster = load_cluster("dgx-h100x4");
+  NetworkRules rules;
+  rules.switches = {{"rail", {8}}};
+  LinkRule ports;
+  ports.from = {-1, {IndexRule("n", ports.names), IndexRule("p", ports.names)}};
+  ports.to = {0, {IndexRule("p", ports.names)}};
+  rules.links = {ports};
+  cluster.network.rules = std::make_shared<const NetworkRules>(rules);
+  const Fabric fabric(cluster);
+  EXPECT_FALSE(fabric.meet(fabric.switch_of(0, 0), fabric.switch_of(0, 1)));
+  EXPECT_TRUE(fabric.meet(fabric.switch_of(0, 0), fabric.switch_of(3, 0)));
+  const Mesh mesh = testing_support::mesh_of({.dp = 32});
+  EXPECT_TRUE(priced(mesh, cluster, PatternKind::kRing).empty()) << "one switch carries each rail";
+  EXPECT_TRUE(priced(mesh, cluster, PatternKind::kShift).empty());
 }
 
 }  // namespace

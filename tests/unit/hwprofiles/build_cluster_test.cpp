@@ -7,6 +7,7 @@
 
 #include "hwprofiles/peer_shape.h"
 #include "planner/core/error.h"
+#include "tests/support/error_message.h"
 
 namespace zplan {
 namespace {
@@ -37,6 +38,20 @@ TEST(HardwareCatalogue, NamesTheNearestId) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("a100_sxm4_80gb"));
   }
+}
+
+TEST(HardwareCatalogue, NoIdComesTwice) {
+  const std::string one = R"({"id": "s", "name": "S", "device": "a100_sxm4_80gb",
+"devices_per_node": {"value": 8, "source": "assumed", "ref": "t"},
+"scale_up_domain": {"value": 8, "source": "assumed", "ref": "t"}})";
+  const auto text = [](const std::string& systems) {
+    return R"({"schema": "zplan.systems/1", "description": "d", "systems": [)" + systems + "]}";
+  };
+  EXPECT_EQ(parse_systems(text(one), "s.json").size(), 1u);
+  const std::string message =
+      testing_support::message_of([&] { parse_systems(text(one + ", " + one), "s.json"); });
+  EXPECT_NE(message.find("/systems/1: expected one of each id, got \"s\" again"), std::string::npos)
+      << message;
 }
 
 TEST(HardwareCatalogue, EveryDeviceAndSystemBuilds) {

@@ -23,6 +23,7 @@ TEST(IndexRule, OperatorsBindAsInArithmetic) {
   EXPECT_EQ(value_of("-a + b", {2, 5}), 3);
   EXPECT_EQ(value_of("a < b and b <= 5", {2, 5}), 1);
   EXPECT_EQ(value_of("a < b and b != 5", {2, 5}), 0);
+  EXPECT_EQ(value_of("a and b", {2, 0}), 0);
 }
 
 TEST(IndexRule, DivisionRoundsDownAndTheRestIsNeverNegative) {
@@ -47,10 +48,17 @@ TEST(IndexRule, WhatIsNoRuleIsSaidWithItsPlace) {
   EXPECT_EQ(refusal("(a"), "expected ')' in \"(a\", got its end");
   EXPECT_EQ(refusal("a b"), "expected an operator or the end in \"a b\", got \"b\"");
   EXPECT_EQ(refusal("a = b"), "expected an operator or the end in \"a = b\", got \"= b\"");
+  EXPECT_EQ(refusal("0 <= a < 8"),
+            "expected two comparisons joined by \"and\" in \"0 <= a < 8\", got \"< 8\"");
+  EXPECT_EQ(refusal("a andb"), "expected an operator or the end in \"a andb\", got \"andb\"");
+  EXPECT_EQ(refusal("a / -a"), "expected a divisor of 1 or more in \"a / -a\", got -1");
   EXPECT_EQ(refusal("a / b"), "expected a divisor of 1 or more in \"a / b\", got 0");
   EXPECT_NE(refusal("99999999999").find("expected a number up to"), std::string::npos);
   EXPECT_NE(refusal("1000000000 * 1000000000").find("expected up to"), std::string::npos);
   EXPECT_NE(refusal(std::string(1000, '(')).find("expected fewer brackets"), std::string::npos);
+  std::string nested = "1";
+  for (int i = 0; i < 60; ++i) nested = "(1 < 2 + 3 * " + nested + ")";
+  EXPECT_NE(refusal(nested).find("expected fewer brackets"), std::string::npos);
   std::string sums = "1";
   for (int i = 0; i < 1000; ++i) sums += "+1";
   EXPECT_EQ(value_of(sums), 1001);

@@ -58,8 +58,17 @@ TEST(NetworkFile, TheSameLeavesAndSpineAsAGraphAreTheSameNetwork) {
   leaves.network.nodes_per_leaf = 2;
   leaves.network.oversubscription = 2;
   const Cluster rules = parse(both());
-  const Fabric one(leaves), other(rules);
-  EXPECT_EQ(one.folded().graph().links().size(), other.folded().graph().links().size());
+  const Fabric one = Fabric(leaves).folded(), other = Fabric(rules).folded();
+  const double uplinks = 2 * 8 * leaves.node.topology.nic.effective().value / 2;
+  const auto rates = [](const Fabric& fabric) {
+    std::vector<double> all;
+    for (const Link& link : fabric.graph().links()) all.push_back(link.effective().value);
+    return all;
+  };
+  EXPECT_EQ(rates(one), std::vector<double>(4, uplinks));
+  EXPECT_EQ(rates(other), std::vector<double>(4, 400e9));
+  const BytesPerSecond port = leaves.node.topology.nic.effective();
+  EXPECT_NEAR(other.bisection(port).value, 400e9, 1);
 }
 
 std::string refusal(const std::string& text) {
@@ -80,6 +89,20 @@ TEST(NetworkFile, SaysWhichRuleMakesNoNetwork) {
       "expected node[3].port[0] on a switch, got none");
   has(refusal(graph(std::string(kPorts) + ", " + kPorts + ", " + kSpine)),
       "expected node[0].port[0] on one switch, got leaf[0] and leaf[0]");
+  has(refusal(both(kPorts, R"({"from": "leaf[a]", "to": "leaf[b]", "where": "a != b",
+"rate": {"value": "1 GB/s", "source": "assumed", "ref": "t"}})")),
+      "/network: links/1: the link between leaf[1] and leaf[0] comes twice, for links lead both "
+      "ways");
+  has(refusal(both(kPorts, R"({"from": "leaf[a]", "to": "leaf[b]",
+"rate": {"value": "1 GB/s", "source": "assumed", "ref": "t"}})")),
+      "links/1: leaf[0] leads to itself; leave it out by \"where\"");
+  has(refusal(graph(std::string(kPorts) + ", " + kSpine, R"(, "weak": [
+{"from": "leaf[1 / 0]", "to": "spine", "share": {"value": 0, "source": "assumed", "ref": "t"}}])")),
+      "/network/weak/0/from: expected a divisor of 1 or more");
+  has(refusal(graph(std::string(kPorts) + ", " + kSpine, R"(, "weak": [
+{"from": "leaf[0]", "to": "spine", "share": {"value": 0.5, "source": "assumed", "ref": "t"}},
+{"from": "spine", "to": "leaf[0]", "share": {"value": 0.1, "source": "assumed", "ref": "t"}}])")),
+      "expected one weak link between spine and leaf[0], got two");
   has(refusal(graph(kPorts)), "expected links from leaf[0] to leaf[1], got no way");
   has(refusal(both(kPorts, R"({"from": "leaf[l]", "to": "core"})")),
       "/network/links/1/to: expected a set of \"switches\" or \"node\", got \"core\"");
@@ -95,6 +118,19 @@ TEST(NetworkFile, SaysWhichRuleMakesNoNetwork) {
 {"from": "node[0].port[0]", "to": "leaf[0]",
 "share": {"value": 0, "source": "assumed", "ref": "t"}}])")),
       "expected a link of node[0].port[0] that carries something");
+}
+
+// A million million switches, and as many links to look at.
+TEST(NetworkFile, WhatIsTooLargeIsRefusedAtOnce) {
+  const std::string network = R"(, "node": "dgx-h100", "nodes": 1, "network": {"kind": "graph",
+"switches": {"leaf": [)";
+  EXPECT_NE(refusal(file_with(network + R"(100000, 100000, 100000, 100000]}, "links": []})"))
+                .find("expected at most 200000 switches, got more"),
+            std::string::npos);
+  EXPECT_NE(refusal(file_with(network + R"(100000]}, "links": [{"from": "leaf[a]", "to": "leaf[b]",
+"where": "a < b", "rate": {"value": "1 GB/s", "source": "assumed", "ref": "t"}}]})"))
+                .find("expected rules of at most 50000000 links to look at"),
+            std::string::npos);
 }
 
 TEST(NetworkFile, TheFirstFormHasNoGraphs) {

@@ -60,5 +60,17 @@ TEST(Collectives, SomeAreNeverInPlace) {
   EXPECT_FALSE(keeps_part_in_place(CollectiveKind::kAllReduce));
 }
 
+// Rows that nothing needs yet: what they would mean follows from the words.
+TEST(Collectives, WordsAlsoSayWhatOneMemberDealsOutOrCollects) {
+  const CollectiveRow scatter{"scatter", Holding::kPartsOfRoot, Holding::kPart, Result::kCopy};
+  const CollectiveRow gather{"gather", Holding::kPart, Holding::kPartsOfRoot, Result::kCopy};
+  EXPECT_EQ(source_of(scatter, kMembers, kRoot, 3, 0), (PartOf{kRoot, 3}));
+  EXPECT_EQ(source_of(gather, kMembers, kRoot, kRoot, 3), (PartOf{3, 0}));
+  EXPECT_EQ(parts_of(scatter.input, kMembers), kMembers);
+  EXPECT_EQ(parts_of(gather.output, kMembers), kMembers);
+  EXPECT_FALSE(takes_part(gather.output, 0, kRoot));
+  EXPECT_TRUE(takes_part(gather.output, kRoot, kRoot));
+}
+
 }  // namespace
 }  // namespace zplan
