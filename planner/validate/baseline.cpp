@@ -94,10 +94,26 @@ void add_worse(const BaselineRun& before, const RunResult& now, double most_poin
     changes.push_back({RunChangeKind::kFitWrong, &before, &now});
 }
 
+// A prediction that is missing for want of its measurement is no loss of its own.
+void add_lost(const BaselineRun& before, const RunResult& now, std::vector<RunChange>& changes) {
+  const auto add = [&](std::string_view figure) {
+    changes.push_back(
+        {.kind = RunChangeKind::kLost, .before = &before, .now = &now, .lost = figure});
+  };
+  if (before.measured_s && !now.measured_s) add("measured step time");
+  if (before.predicted_s && now.measured_s && !now.predicted_s) add("predicted step time");
+  if (before.measured_gib && !now.measured_gib) add("measured memory");
+  if (before.predicted_gib && now.measured_gib && !now.predicted_gib) add("predicted memory");
+}
+
 void add_changes(const BaselineRun& before, const RunResult& now, double most_points,
                  std::vector<RunChange>& changes) {
   const bool was = before.fits.has_value(), is = now.unsupported.empty();
-  if (was && is) return add_worse(before, now, most_points, changes);
+  if (was && is) {
+    add_worse(before, now, most_points, changes);
+    add_lost(before, now, changes);
+    return;
+  }
   if (was) changes.push_back({RunChangeKind::kUnsupported, &before, &now});
   if (is) changes.push_back({RunChangeKind::kSupported, &before, &now});
 }

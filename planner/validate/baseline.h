@@ -3,9 +3,10 @@
 //
 // Runs are matched by id. A run is worse where the absolute error of its step time, or of its
 // memory, is larger than it was by more than a number of percentage points, and where the verdict
-// whether it fits was what was measured and no longer is. Predictions that are lost, of runs that
-// are gone or not supported any more, fail as well: a check that lost half of its runs would pass
-// otherwise. Runs that are new or newly predicted are told and fail nothing.
+// whether it fits was what was measured and no longer is. What is lost fails as well: runs that are
+// gone or not supported any more, and of the others measured or predicted figures that they had. A
+// check that lost half of its runs would pass otherwise. Runs that are new or newly predicted are
+// told and fail nothing.
 //
 // The part of the step that moved is the one whose predicted seconds changed most (StepParts).
 // Left out: what the rates were then; a baseline says what was predicted and not by which files.
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/validate/evaluate.h"
@@ -43,6 +45,7 @@ enum class RunChangeKind : std::uint8_t {
   kMemoryWorse,
   kFitWrong,     // the verdict was right
   kUnsupported,  // it was predicted
+  kLost,         // a figure of the run
   kGone,
   kNew,
   kSupported,  // it was not predicted
@@ -61,6 +64,7 @@ struct RunChange {
   const RunResult* now = nullptr;       // null: the run is gone
   double before_pct = 0, now_pct = 0;   // signed errors of what is worse
   std::optional<MovedPart> moved{};     // of a worse time; nothing: the prediction is the same
+  std::string_view lost{};              // the figure, as "measured step time"
 };
 
 // The changes come in the order of the baseline, then new runs in theirs. An error may grow by

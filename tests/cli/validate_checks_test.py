@@ -137,8 +137,20 @@ class Baselines(Checks):
         lines, answer = self.check(CHECK_FAILED, "--baseline", base)
         self.assertEqual(self.findings(answer),
                          [("gone", "a/2"), ("unsupported", "a/3"), ("new", "a/4"), ("malformed", None)])  # fmt: skip
-        self.assertIn("run a/3 against base.json: is not predicted any more: experts", "\n".join(lines))
+        self.assertIn("run a/3 against base.json: is not predicted any more: not modelled: experts", "\n".join(lines))
         self.assertEqual([f["fails"] for f in answer["checks"]["findings"]], [True, True, False, True])
+
+    def test_figures_that_are_lost_are_named(self):
+        self.run_a["measured"].update(memory_gib=8.0, memory_kind="allocator_peak")
+        self.runs(self.run_a, {**self.run_a, "id": "a/2"})
+        base = self.baseline()
+        no_memory, no_time = ({**self.run_a, "measured": {**self.run_a["measured"], **gone}} for gone in (
+            {"memory_gib": None, "memory_kind": None}, {"step_time_s": None, "step_time_kind": None}))  # fmt: skip
+        self.runs(no_memory, {**no_time, "id": "a/2"})
+        lines, answer = self.check(CHECK_FAILED, "--baseline", base)
+        self.assertEqual(self.findings(answer), [("lost", "a/1"), ("lost", "a/2")])
+        self.assertEqual(lines, ["zplan: run a/1 against base.json: has no measured memory any more",
+                                 "zplan: run a/2 against base.json: has no measured step time any more"])  # fmt: skip
 
     def test_new_runs_and_known_malformed_lines_fail_no_comparison(self):
         self.runs(self.run_a, "{")
@@ -151,6 +163,14 @@ class Baselines(Checks):
         self.runs(self.run_a, {**self.run_a, "id": "b/1", "group": "b"})
         base = self.baseline()
         self.assertEqual(self.check(OK, "--baseline", base, "--group", "b")[1]["checks"]["findings"], [])
+
+    def test_a_group_may_be_new_since_the_baseline(self):
+        self.runs(self.run_a)
+        base = self.baseline()
+        self.runs(self.run_a, {**self.run_a, "id": "b/1", "group": "b"})
+        self.assertEqual(self.findings(self.check(OK, "--baseline", base, "--group", "b")[1]), [("new", "b/1")])
+        self.runs({**self.run_a, "id": "b/1", "group": "b"})
+        self.bad(BAD_INPUT, "validate", "runs.jsonl", "--baseline", base, "--group", "b", says="has none of them")
 
     def test_memory_that_is_worse_is_named(self):
         kind = {"memory_kind": "allocator_peak", "step_time_s": None, "step_time_kind": None}

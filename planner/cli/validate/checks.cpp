@@ -94,6 +94,8 @@ ChangeWords words_of(const RunChange& change) {
       return {"fit_wrong", fit_words(change)};
     case RunChangeKind::kUnsupported:
       return {"unsupported", "is not predicted any more: " + change.now->unsupported};
+    case RunChangeKind::kLost:
+      return {"lost", fmt::format("has no {} any more", change.lost)};
     case RunChangeKind::kGone:
       return {"gone", "is not among the runs any more"};
     case RunChangeKind::kNew:
@@ -125,11 +127,6 @@ CheckFinding finding_of(const RunChange& change, const std::string& file) {
 void add_changes(const Baseline& baseline, double most_worse, const Validation& validation,
                  std::vector<CheckFinding>& findings) {
   const std::vector<RunChange> changes = changes_since(baseline, validation.runs, most_worse);
-  const auto gone = std::ranges::count(changes, RunChangeKind::kGone, &RunChange::kind);
-  if (static_cast<std::size_t>(gone) == baseline.runs.size())
-    throw_bad_input(
-        fmt::format("--baseline: expected a report of runs of {}, got {}, which has none of them",
-                    validation.file, baseline.file));
   for (const RunChange& change : changes) findings.push_back(finding_of(change, baseline.file));
   for (const std::string& line : newly_malformed(baseline, validation.malformed))
     findings.push_back({.kind = "malformed",

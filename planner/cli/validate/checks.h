@@ -33,7 +33,7 @@ struct Checks {
   bool passes() const;
 };
 
-// Returns nothing if no check is asked for. Throws Error if baseline and runs share no run.
+// Returns nothing if no check is asked for. Of the baseline the runs of --group count.
 std::optional<Checks> find_checks(const ValidateCommand& command, std::optional<Baseline> baseline,
                                   const Validation& validation);
 

@@ -33,6 +33,19 @@ void keep_group(std::vector<RunRecord>& runs, const std::string& group) {
   std::erase_if(runs, [&](const RunRecord& run) { return run.group != group; });
 }
 
+// Whatever the group: one that is new since the baseline has no run in it.
+void check_same_runs(const Baseline& baseline, const std::string& file,
+                     const std::vector<RunRecord>& runs) {
+  std::set<std::string> ids;
+  for (const RunRecord& run : runs) ids.insert(run.id);
+  const bool is_shared = std::ranges::any_of(
+      baseline.runs, [&](const BaselineRun& run) { return ids.contains(run.id); });
+  if (!is_shared)
+    throw_bad_input(
+        fmt::format("--baseline: expected a report of runs of {}, got {}, which has none of them",
+                    file, baseline.file));
+}
+
 // Each result has its place, so their order does not depend on the threads. Nothing: interrupted.
 std::optional<std::vector<RunResult>> evaluate_all(const std::vector<RunRecord>& runs,
                                                    const RunCatalogues& catalogues,
@@ -62,6 +75,7 @@ ExitCode execute(const ValidateCommand& command) {
   if (!use.anchors.empty()) anchor_catalogues(use, catalogues);
   RunFile file = read_runs(command.runs);
   for (const std::string& line : file.malformed) complain(line);
+  if (baseline) check_same_runs(*baseline, command.runs, file.runs);
   if (!command.group.empty()) keep_group(file.runs, command.group);
 
   Validation validation{.file = command.runs,

@@ -97,6 +97,34 @@ TEST(Baseline, LostPredictionsFailAndNewOnesDoNot) {
   EXPECT_FALSE(fails(RunChangeKind::kNew) || fails(RunChangeKind::kSupported));
 }
 
+std::vector<std::string_view> lost_figures(const BaselineRun& before, const RunResult& after) {
+  std::vector<std::string_view> figures;
+  for (const RunChange& change : changes(before, after)) {
+    EXPECT_EQ(change.kind, RunChangeKind::kLost);
+    figures.push_back(change.lost);
+  }
+  return figures;
+}
+
+TEST(Baseline, AFigureThatIsMissingNowFails) {
+  using Figures = std::vector<std::string_view>;
+  BaselineRun before = then("a", 100, 100);
+  before.predicted_gib = before.measured_gib = 10;
+  RunResult after = now("a", 100, 100);
+  after.predicted_gib = after.measured_gib = 10;
+  EXPECT_EQ(lost_figures(before, after), Figures{});
+  after.predicted_gib.reset();
+  EXPECT_EQ(lost_figures(before, after), Figures{"predicted memory"});
+  after.measured_gib.reset();
+  EXPECT_EQ(lost_figures(before, after), Figures{"measured memory"});
+  after.predicted_s.reset();
+  EXPECT_EQ(lost_figures(before, after), (Figures{"predicted step time", "measured memory"}));
+  after.measured_s.reset();
+  EXPECT_EQ(lost_figures(before, after), (Figures{"measured step time", "measured memory"}));
+  EXPECT_EQ(lost_figures(then("a", 100, 100), now("a", 100, 100)), Figures{});
+  EXPECT_TRUE(fails(RunChangeKind::kLost));
+}
+
 TEST(Baseline, AMalformedLineIsKnownWhereverItStands) {
   const Baseline baseline{.file = "", .runs = {}, .malformed = {"old.jsonl:3:1: /: expected x"}};
   EXPECT_TRUE(newly_malformed(baseline, {"runs.jsonl:9:1: /: expected x"}).empty());
