@@ -63,7 +63,7 @@ struct SpeedUnit {
 };
 std::span<const SpeedUnit> speed_units();
 
-// Returns true if the word begins as a number does. It names no file then.
+// Returns true if the word begins as a number does; a file may have such a name too.
 bool is_measured_number(std::string_view word);
 
 // The step that the speed is of. `predicted`: of the same plan, with a step of `period`.

@@ -95,6 +95,14 @@ class Page(CliTest):
         self.assertGreater(measured["step"]["measured_s"], 0)
         self.assertEqual(measured["only_predicted"]["operations"], 0)
 
+    def test_the_name_of_a_timeline_may_begin_with_a_digit(self):
+        self.tiny_plan("--dp", "2")
+        self.good("run", "plan.json", "--steps", "6", "--timeline", "2026-01-15.json")
+        measured = self.data("plan.json", "--measured", "2026-01-15.json")["measured"]
+        self.assertGreater(measured["step"]["measured_s"], 0)
+        self.bad(BAD_INPUT, "report", "plan.json", "--measured", "2026-01-16.json", "-o", "r.html",
+                 says="--measured: expected a number with its unit")
+
     def test_a_run_of_another_plan_is_refused(self):
         self.tiny_plan("--dp", "2")
         self.tiny_plan("--dp", "4", name="other.json")

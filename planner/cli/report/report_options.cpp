@@ -1,3 +1,5 @@
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "planner/cli/frame/question_options.h"
@@ -8,9 +10,12 @@
 namespace zplan {
 namespace {
 
-// A word that begins with a digit is a number of the run; another word names a timeline.
+// A word that begins with a digit is a number of the run, unless a file has that name; another word
+// names a timeline.
 void add_run(ReportCommand& command, const std::string& word) {
-  if (is_measured_number(word)) return command.measured.add(word);
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(word, ignored);
+  if (!is_file && is_measured_number(word)) return command.measured.add(word);
   if (!command.timeline.empty()) throw_bad_input("--measured: expected one timeline, got two");
   command.timeline = word;
 }
