@@ -139,6 +139,8 @@ void stage_through_host(CollectiveConstants& constants) {
   constexpr double kTransfers = 2;
   constants.low_hop = constants.low_hop * kTransfers;
   constants.hop = constants.hop * kTransfers;
+  constants.pair_low_base = constants.pair_low_base * kTransfers;
+  constants.pair_base = constants.pair_base * kTransfers;
   for (BytesPerSecond& rate : constants.rates) rate = rate / kTransfers;
   for (BytesPerSecond& rate : constants.pair_rates) rate = rate / kTransfers;
 }

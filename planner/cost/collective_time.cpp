@@ -61,7 +61,8 @@ class Choice {
       ring(protocol);
       if (shape_.nodes > 1 && has_tree()) tree(protocol);
     }
-    if (shape_.reduces_all && c_.nvls.value > 0 && shape_.k >= kLeastNvls) nvls();
+    if (shape_.reduces_all && sums_in_switches() && call_.whole_links && shape_.k >= kLeastNvls)
+      nvls();
     return best_;
   }
 
@@ -88,7 +89,8 @@ class Choice {
                             : static_cast<double>(shape_.n - 1) / shape_.n;
     const double moved = shape_.rooted ? 1.0 : sent + own / shape_.n;
     // [NCCL] A channel of a tree has at most half of its links where switches add up.
-    const double out = shape_.reduces_all && c_.nvls.value == 0 ? sent * of_two_trees() : sent;
+    const bool by_halves = shape_.reduces_all && !sums_in_switches();
+    const double out = by_halves ? sent * of_two_trees() : sent;
     const Seconds start = start_of(protocol, shape_.passes * (shape_.k - 1)) + tree_start();
     offer(protocol, start, {local(moved / kTreeShare), border(out / kTreeShare)}, {sent, out},
           {"", "", "tree LL128 over nodes", "tree Simple over nodes"}, of_rings());
@@ -130,6 +132,8 @@ class Choice {
          {sent, out}, "NVLS tree over nodes");
   }
 
+  // Returns true if switches of these links add up, for this group or only for larger ones.
+  bool sums_in_switches() const { return c_.nvls.value > 0; }
   Seconds start_of(Protocol protocol, double hops) const {
     return protocol == Protocol::kLow ? c_.low_base + c_.low_hop * hops : c_.base + c_.hop * hops;
   }
@@ -274,7 +278,6 @@ CollectiveTime collective_formula(const CollectiveCall& call, const CollectivePr
   CollectiveConstants limited = profile->constants;
   for (BytesPerSecond& rate : limited.rates) rate = std::min(rate, call.local);
   for (BytesPerSecond& rate : limited.pair_rates) rate = std::min(rate, call.local);
-  if (!call.whole_links) limited.nvls = {};
   return Choice(call, limited, latency).best();
 }
 

@@ -64,6 +64,25 @@ TEST(CollectiveTime, GrowsWithTheNodes) {
   }
 }
 
+// A group that has only part of its links has trees of the same channels: whether switches add up
+// does not depend on the group.
+TEST(CollectiveTime, ATreeOfAGroupWithoutWholeLinksSendsAsMuchOutOfANode) {
+  const auto profile = h100("");
+  const auto over_two_nodes = [&](bool whole_links) {
+    return collective_formula({.kind = CollectiveKind::kAllReduce,
+                               .bytes = {100'000},
+                               .ranks = 2 * 8,
+                               .nodes = 2,
+                               .local = {330e9},
+                               .border = {8 * 50e9},
+                               .whole_links = whole_links},
+                              profile.get(), kNetwork);
+  };
+  EXPECT_EQ(over_two_nodes(false).method, "tree LL128 over nodes");
+  EXPECT_EQ(over_two_nodes(false).method, over_two_nodes(true).method);
+  EXPECT_EQ(over_two_nodes(false).crossing, over_two_nodes(true).crossing);
+}
+
 // Terms between nodes add to those within one.
 TEST(CollectiveTime, ASmallAllReduceOverTwoNodesTakesLongerThanInOne) {
   const double one = on_nodes(CollectiveKind::kAllReduce, 100'000, 1).total().value;

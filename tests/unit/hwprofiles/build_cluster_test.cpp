@@ -207,6 +207,8 @@ TEST(BuildCluster, TheHostCarriesWhatGeForceCardsSendTwice) {
   EXPECT_FALSE(catalogue().device("rtx_4090").peer_access);
   EXPECT_NEAR(staged.rates[0].value, direct.rates[0].value / 2, 1);
   EXPECT_NEAR(staged.hop.value, direct.hop.value * 2, 1e-12);
+  EXPECT_NEAR(staged.pair_base.value, direct.pair_base.value * 2, 1e-12);
+  EXPECT_NEAR(staged.pair_low_base.value, direct.pair_low_base.value * 2, 1e-12);
 }
 
 // [DGX17] Of six links two at most lead to one GPU; boards of four have two to each other.
