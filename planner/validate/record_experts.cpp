@@ -21,6 +21,8 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   const std::int64_t across = std::int64_t{ranks.dp} * (ranks.folds_experts() ? ranks.tp : 1);
   if (ranks.cp > 1 && across % ranks.ep != 0 && across * ranks.cp % ranks.ep == 0)
     return not_modelled("experts over context parallel ranks");
+  if (const std::string inside = wrong_about_domain(run, out.cluster.domain()); !inside.empty())
+    return "contradictory record: /experts/in_nvlink_domain: expected " + inside;
   out.plan.capacity_factor = stated.capacity_factor.value_or(0);
   if (!stated.capacity_factor) out.plan.expert_imbalance = stated.imbalance.value_or(kEven);
   if (stated.routing != "balanced" && !stated.imbalance) {

@@ -39,13 +39,6 @@ void choose_shards(const RunRecord& run, const StackProfile& stack, Plan& plan) 
   plan.prefetch = p.prefetch.value_or(plan.prefetch);
 }
 
-// [MegatronCore] Keys and values go around rings unless the record says more.
-std::int32_t ring_of(const RunParallel& p) {
-  const std::int32_t all = p.cp.value_or(1);
-  if (p.ring) return *p.ring;
-  return p.cp_communication == "ulysses" || p.cp_communication == "a2a" ? 1 : all;
-}
-
 void choose_pipeline(const RunParallel& p, Plan& plan) {
   if (p.schedule) set_choice(plan, "/parallel/schedule", *p.schedule);
   const bool takes_turns = plan.schedule == Schedule::kOneForwardOneBackward ||
@@ -54,6 +47,52 @@ void choose_pipeline(const RunParallel& p, Plan& plan) {
   if (p.interleave.value_or(1) < 2 || !takes_turns) return;
   plan.schedule = Schedule::kInterleaved;
   plan.parallel.chunks = *p.interleave;
+}
+
+// Returns the GPUs of the job that share the peer link, of a domain that may be larger than what
+// the job uses of it: a node that is used in part stays a node, and of several domains the job has
+// as much of each, of the fewest that share it evenly [assumed], as build_cluster.cpp has it.
+int used_domain(const RunHardware& stated, const HardwareCatalogue& catalogue,
+                const Cluster& cluster) {
+  const int in_node = cluster.node.devices_per_node;
+  const int domain = *stated.nvlink_domain;
+  if (stated.system) {
+    const SystemFacts& system = catalogue.system(*stated.system);
+    if (!system.is_rack() && domain == system.devices_per_node) return std::min(domain, in_node);
+  }
+  const bool cuts_nodes = domain % in_node != 0 && domain < cluster.devices();
+  if (domain <= in_node || cuts_nodes) return domain;
+  const int most = domain / in_node;
+  int domains = (cluster.nodes + most - 1) / most;
+  while (cluster.nodes % domains != 0) ++domains;
+  return cluster.devices() / domains;
+}
+
+Reason choose_domain(const RunHardware& stated, const HardwareCatalogue& catalogue,
+                     PlannedRun& out) {
+  if (!stated.nvlink_domain) return std::nullopt;
+  Cluster& cluster = out.cluster;
+  const int in_node = cluster.node.devices_per_node;
+  const int domain = used_domain(stated, catalogue, cluster);
+  cluster.fast_link_domain = domain == in_node ? 0 : domain;
+  if (domain == in_node) return std::nullopt;
+  if (domain % in_node != 0 && in_node % domain != 0)
+    return not_modelled("a domain of peer links that cuts nodes");
+  if (cluster.node.topology.peer_shape.kind != PeerKind::kSwitch)
+    return not_modelled("a domain of peer links without a switch");
+  return std::nullopt;
+}
+
+// The stated ports are those of a switch's GPUs together; all of them carry what was carried.
+void choose_ports(double per_gpu, PlannedRun& out) {
+  TopologySpec& wires = out.cluster.node.topology;
+  const double all = wires.nic.capacity.value * wires.nics_per_switch;
+  const double ports = per_gpu * wires.gpus_per_switch;
+  wires.nics_per_switch = std::max(1, static_cast<int>(std::lround(ports)));
+  wires.nic.capacity.value = all / wires.nics_per_switch;
+  if (wires.nics_per_switch != ports)
+    out.flags.push_back(fmt::format("{} network ports of {} GPUs instead of {:.4g}",
+                                    wires.nics_per_switch, wires.gpus_per_switch, ports));
 }
 
 }  // namespace
@@ -103,24 +142,10 @@ void choose_pieces(const RunRecord& run, Plan& plan) {
   --plan.stage_layers.back();
 }
 
-Reason choose_links(const RunRecord& run, PlannedRun& out) {
+Reason choose_links(const RunRecord& run, const HardwareCatalogue& catalogue, PlannedRun& out) {
   const RunHardware& stated = run.hardware;
-  Cluster& cluster = out.cluster;
-  const std::int32_t in_node = cluster.node.devices_per_node;
-  const std::int32_t domain = stated.nvlink_domain.value_or(in_node);
-  if (domain != in_node) {
-    if (domain % in_node != 0 && in_node % domain != 0)
-      return not_modelled("a domain of peer links that cuts nodes");
-    if (cluster.node.topology.peer_shape.kind != PeerKind::kSwitch)
-      return not_modelled("a domain of peer links without a switch");
-  }
-  if (stated.nvlink_domain) cluster.fast_link_domain = domain == in_node ? 0 : domain;
-  TopologySpec& wires = cluster.node.topology;
-  if (!stated.ports_per_gpu || cluster.nodes == 1) return std::nullopt;
-  const double all = wires.nic.capacity.value * wires.nics_per_switch;
-  const double ports = std::round(*stated.ports_per_gpu * wires.gpus_per_switch);
-  wires.nics_per_switch = std::clamp(static_cast<int>(ports), 1, wires.gpus_per_switch);
-  wires.nic.capacity.value = all / wires.nics_per_switch;
+  if (Reason why = choose_domain(stated, catalogue, out)) return why;
+  if (stated.ports_per_gpu && out.cluster.nodes > 1) choose_ports(*stated.ports_per_gpu, out);
   return std::nullopt;
 }
 

@@ -34,14 +34,6 @@ constexpr Simplification kSimplifications[] = {
        return run.model.dropout.value_or(false) && !planned.plan.dropout;
      },
      "dropout beside fused attention is left out"},
-    {[](const RunRecord& run, const PlannedRun&) {
-       return run.kernels.attention_backward_pieces.value_or(1) > 1;
-     },
-     "attention's backward in one piece"},
-    {[](const RunRecord& run, const PlannedRun&) {
-       return run.sequences.packed.value_or(false) && !run.sequences.document_tokens;
-     },
-     "documents of unknown length: attention over whole sequences"},
     {[](const RunRecord& run, const PlannedRun&) { return run.model.activation == "squared_relu"; },
      "squared ReLU as ReLU, which moves as much"},
     {[](const RunRecord& run, const PlannedRun& planned) {
@@ -170,9 +162,11 @@ void build_hardware(const RunRecord& run, const RunCatalogues& catalogues,
 
 // Facts beside the decisions of the plan.
 void note_asides(const RunRecord& run, PlannedRun& out) {
-  const std::vector<std::string> found = asides(run);
-  if (!found.empty()) out.stack_stated = false;
-  out.flags.insert(out.flags.end(), found.begin(), found.end());
+  for (const RunKeyUse use : {RunKeyUse::kAside, RunKeyUse::kFlagged}) {
+    const std::vector<std::string> found = flagged_facts(run, use);
+    if (use == RunKeyUse::kAside && !found.empty()) out.stack_stated = false;
+    out.flags.insert(out.flags.end(), found.begin(), found.end());
+  }
   for (const Simplification& each : kSimplifications)
     if (each.applies(run, out)) out.flags.emplace_back(each.flag);
 }
@@ -211,7 +205,7 @@ Reason fill(const RunRecord& stated, const RunCatalogues& catalogues, const Stac
 
   const RunRecord run = as_documents(stated, out.flags);
   build_hardware(run, catalogues, *stack, device.capability, out);
-  if (Reason why = choose_links(run, out)) return why;
+  if (Reason why = choose_links(run, catalogues.hardware, out)) return why;
   out.model = model_of(run, out.flags);
   out.plan.model = out.model.name;
   out.plan.hardware = out.cluster.name;

@@ -1,5 +1,7 @@
 #include "planner/validate/record_refusals.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "planner/core/json_edit.h"
@@ -13,18 +15,8 @@ bool is_one_of(const std::string& value, std::string_view words) {
   return is_among(parts_of(words), value);
 }
 
-// Facts that come to nothing beside the record's other counts: what concerns an exchange where none
-// is, attention in all layers, a pipeline of one stage.
 bool is_idle(const RunRecord& run, const RunKey& key, const std::string& value) {
-  if (key.pointer == "/model/attention_layers") return value == std::to_string(run.model.layers);
-  if (key.pointer == "/pipeline/flushes") return run.parallel.pp == 1;
-  if (key.pointer == "/experts/shard_group") return value == std::to_string(copies_of_experts(run));
-  if (key.pointer == "/overlap/shared_expert")
-    return !run.model.shared_expert_ffn || !exchanges_experts(run);
-  const bool of_exchange =
-      key.pointer == "/overlap/exchange" || key.pointer == "/overlap/weight_gradients" ||
-      key.pointer == "/experts/dispatcher" || key.pointer == "/experts/communication_sms";
-  return of_exchange && !exchanges_experts(run);
+  return key.idle != nullptr && key.idle(run, value);
 }
 
 // Returns what a word is called in `told`, "lion=optimizer lion|.."; empty: the word is modelled.
@@ -37,8 +29,10 @@ std::string refused_word(const RunKey& key, const std::string& value) {
   return {};
 }
 
+bool flags(RunKeyUse use) { return use == RunKeyUse::kAside || use == RunKeyUse::kFlagged; }
+
 std::string refused_by(const RunRecord& run, const RunKey& key) {
-  if (key.told.empty() || key.use == RunKeyUse::kAside) return {};
+  if (key.told.empty() || flags(key.use)) return {};
   const std::string value = said(run, key.pointer);
   if (value.empty() || is_idle(run, key, value)) return {};
   if (key.use != RunKeyUse::kUnmodelled) return refused_word(key, value);
@@ -61,6 +55,22 @@ bool exchanges_experts(const RunRecord& run) {
   return run.model.experts && run.parallel.ep.value_or(1) > 1;
 }
 
+std::int32_t ring_of(const RunParallel& parallel) {
+  if (parallel.ring) return *parallel.ring;
+  const auto& how = parallel.cp_communication;
+  return how == "ulysses" || how == "a2a" ? 1 : parallel.cp.value_or(1);
+}
+
+std::string wrong_about_domain(const RunRecord& run, std::int64_t domain) {
+  const std::string inside = said(run, "/experts/in_nvlink_domain");
+  if (inside.empty()) return {};
+  const std::int64_t together =
+      run.parallel.ep.value_or(1) * std::int64_t{run.experts.tp.value_or(run.parallel.tp)};
+  if ((inside == "true") == (together <= domain)) return {};
+  return fmt::format("{}: {} ranks share the experts, {} GPUs the peer link", together <= domain,
+                     together, domain);
+}
+
 // A refusal names what the model is before it names words of single keys.
 Reason unmodelled(const RunRecord& run) {
   for (const bool facts : {true, false}) {
@@ -72,10 +82,10 @@ Reason unmodelled(const RunRecord& run) {
   return std::nullopt;
 }
 
-std::vector<std::string> asides(const RunRecord& run) {
+std::vector<std::string> flagged_facts(const RunRecord& run, RunKeyUse use) {
   std::vector<std::string> out;
   for (const RunKey& key : run_keys()) {
-    if (key.use != RunKeyUse::kAside) continue;
+    if (key.use != use) continue;
     const std::string value = said(run, key.pointer);
     if (value.empty() || is_one_of(value, key.plain) || is_idle(run, key, value)) continue;
     out.emplace_back(key.told);

@@ -2,6 +2,7 @@
 // reason why it cannot be expressed; record_plan.cpp puts the parts together.
 #pragma once
 
+#include "hwprofiles/hardware_catalogue.h"
 #include "planner/validate/record_plan.h"
 #include "planner/validate/record_refusals.h"
 
@@ -35,6 +36,6 @@ Reason choose_recompute(const RunRecord& run, const StackProfile& stack, Planned
 // record_parallel.cpp: ranks, shards, the pipeline, homes of states, the cluster's links.
 Reason choose_parallel(const RunRecord& run, const StackProfile& stack, PlannedRun& out);
 void choose_pieces(const RunRecord& run, Plan& plan);
-Reason choose_links(const RunRecord& run, PlannedRun& out);
+Reason choose_links(const RunRecord& run, const HardwareCatalogue& catalogue, PlannedRun& out);
 
 }  // namespace zplan

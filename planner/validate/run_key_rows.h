@@ -89,7 +89,6 @@ RunKey bound(std::string_view pointer, RunKey row) {
   using Member = std::remove_cvref_t<decltype(reach<Path...>(std::declval<RunRecord&>()))>;
   row.pointer = pointer;
   row.kind = kind_of<typename Held<Member>::Type>();
-  if (row.kind == RunKeyKind::kNumber && row.least == 1) row.least = 0;
   row.read = read_member<Path...>;
   row.write = write_member<Path...>;
   return row;

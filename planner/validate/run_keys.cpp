@@ -88,7 +88,6 @@ RunKey fact(std::string_view pointer, RunKeyKind kind, RunKeyUse use, RunKey row
   row.pointer = pointer;
   row.kind = kind;
   row.use = use;
-  if (kind == RunKeyKind::kNumber && row.least == 1) row.least = 0;
   return row;
 }
 

@@ -8,10 +8,12 @@
 //   kUnmodelled a fact that no plan expresses: any value but `plain` refuses the record, by `told`
 //   kAside      a fact that changes kernels which the cost model does not tell apart: any value but
 //               `plain` is flagged by `told`, and the software counts as one whose ways are a guess
+//   kFlagged    a fact that the plan leaves out: any value but `plain` is flagged by `told`, which
+//               says what is left out; nothing else changes
 //   kChecked    a fact that the other counts of the record decide: it contradicts them or not
 //   kStatement  what the source says of itself and of the figures that it prints
 //
-// Facts of the last four kinds stand in RunRecord::facts.
+// Facts that no member of RunRecord is for stand in RunRecord::facts.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,7 @@
 
 namespace zplan {
 
-enum class RunKeyUse : std::uint8_t { kPlan, kUnmodelled, kAside, kChecked, kStatement };
+enum class RunKeyUse : std::uint8_t { kPlan, kUnmodelled, kAside, kFlagged, kChecked, kStatement };
 enum class RunKeyKind : std::uint8_t {
   kText,     // one of `words`, where there are any
   kFlag,     // true or false
@@ -36,6 +38,9 @@ enum class RunKeyKind : std::uint8_t {
   kPrinted,  // a number or text, as the source prints it
 };
 
+// The least of a quantity that is above zero; quotients of two such numbers stay finite.
+inline constexpr double kAboveZero = 1e-9;
+
 struct RunKey {
   std::string_view pointer{};  // RFC 6901
   RunKeyKind kind = RunKeyKind::kText;
@@ -43,6 +48,7 @@ struct RunKey {
   std::string_view meaning{};  // with its unit
   std::string_view example{};  // JSON
   std::string_view words{};    // "a|b|c"
+  // The bounds of counts and numbers, which belong to the range. A row says where zero is a value.
   double least = 1, most = 1e9;
   bool required = false;
   bool shown = false;        // stands in the template; else its example does, as a comment
@@ -50,6 +56,9 @@ struct RunKey {
   // A refusal or a flag names this; of kPlan it lists words that no plan expresses, as in
   // "lion=optimizer lion".
   std::string_view told{};
+  // Returns true where the value, as JSON, comes to nothing beside the record's other counts: it
+  // neither refuses nor flags the record. Null: it never does.
+  bool (*idle)(const RunRecord& run, std::string_view value) = nullptr;
   // These are null where the value stands in RunRecord::facts. Written text is JSON; it is empty
   // where the record does not say it.
   void (*read)(const JsonNode& node, const RunKey& key, RunRecord& run) = nullptr;

@@ -126,10 +126,11 @@ std::span<const RunKey> model_keys() {
       of_model<&RunModel::attention_sinks>(
           "/model/attention_sinks",
           {.meaning = "a score of each head that no key has", .example = "true"}),
-      of_model<&RunModel::attention_cap>("/model/attention_cap",
-                                         {.meaning = "c of scores c tanh(x / c)", .example = "50"}),
-      of_model<&RunModel::logit_cap>("/model/logit_cap",
-                                     {.meaning = "the same of logits", .example = "30"}),
+      of_model<&RunModel::attention_cap>(
+          "/model/attention_cap",
+          {.meaning = "c of scores c tanh(x / c)", .example = "50", .least = 1}),
+      of_model<&RunModel::logit_cap>(
+          "/model/logit_cap", {.meaning = "the same of logits", .example = "30", .least = 1}),
       of_window<&RunWindow::tokens>(
           "/model/window/tokens",
           {.meaning = "last tokens that a query sees, its own among them", .example = "128"}),
@@ -142,6 +143,7 @@ std::span<const RunKey> model_keys() {
       of_model<&RunModel::params>("/model/params", {.use = kStatement,
                                                     .meaning = "parameters as printed",
                                                     .example = "8.03e9",
+                                                    .least = 1,
                                                     .most = 1e18}),
 
       of_latent<&RunLatent::key_value_rank>(
@@ -185,7 +187,8 @@ std::span<const RunKey> model_keys() {
           "/model/experts/renormalised",
           {.meaning = "the weights of the chosen ones sum to 1 [true]", .example = "false"}),
       of_experts<&RunExpertModel::scale>(
-          "/model/experts/scale", {.meaning = "factor of the weights [1]", .example = "2.5"}),
+          "/model/experts/scale",
+          {.meaning = "factor of the weights [1]", .example = "2.5", .least = kAboveZero}),
       of_experts<&RunExpertModel::groups>(
           "/model/experts/groups",
           {.meaning = "groups that experts are chosen by [1]", .example = "8"}),
@@ -198,13 +201,14 @@ std::span<const RunKey> model_keys() {
            .example = R"("aux_loss")",
            .words = "none|aux_loss|seq_aux_loss|global_aux_loss|bias|sinkhorn"}),
       of_experts<&RunExpertModel::balance>(
-          "/model/experts/balance", {.meaning = "coefficient of that loss", .example = "0.001"}),
+          "/model/experts/balance",
+          {.meaning = "coefficient of that loss", .example = "0.001", .least = 0}),
       of_experts<&RunExpertModel::selection_bias>(
           "/model/experts/selection_bias",
           {.meaning = "a bias of the scores that experts are chosen by", .example = "true"}),
       of_experts<&RunExpertModel::bias_rate>(
           "/model/experts/bias_rate",
-          {.meaning = "by which it moves each step", .example = "0.001"}),
+          {.meaning = "by which it moves each step", .example = "0.001", .least = 0}),
       fact("/model/experts/shared_gate", kFlag, kAside,
            {.meaning = "what the shared expert gives is multiplied by a score of the token",
             .example = "true",
@@ -228,8 +232,15 @@ std::span<const RunKey> model_keys() {
       unmodelled("/model/mamba/state", kCount, kMamba, "elements of the state", "128", "0"),
       unmodelled("/model/mamba/conv", kCount, kMamba, "width of its convolution", "4", "0"),
       unmodelled("/model/mamba/chunk", kCount, kMamba, "tokens of a block of its scan", "128", "0"),
-      unmodelled("/model/attention_layers", kCount, "layers without attention",
-                 "layers that have attention, where not all have", "6", ""),
+      fact("/model/attention_layers", kCount, kUnmodelled,
+           {.meaning = "layers that have attention, where not all have",
+            .example = "6",
+            .least = 0,
+            .told = "layers without attention",
+            .idle =
+                [](const RunRecord& run, std::string_view value) {
+                  return value == std::to_string(run.model.layers);
+                }}),
       unmodelled("/model/linear_attention/kind", kText, kLinear, "gated_delta_net, kda ..",
                  R"("gated_delta_net")", ""),
       unmodelled("/model/linear_attention/every", kCount, kLinear,

@@ -1,5 +1,6 @@
 // Keys of how the work is cut over ranks, of experts on them, of what runs beside what, and of what
 // lives off the GPU.
+#include "planner/validate/record_refusals.h"
 #include "planner/validate/run_key_rows.h"
 
 namespace zplan {
@@ -23,14 +24,36 @@ RunKey of_offload(std::string_view pointer, std::string_view meaning) {
       pointer, {.meaning = meaning, .example = R"("cpu")", .words = "gpu|cpu|nvme"});
 }
 
-RunKey beside(std::string_view pointer, std::string_view told, std::string_view meaning) {
+// Facts of an exchange of experts come to nothing where there is none.
+bool has_no_exchange(const RunRecord& run, std::string_view /*value*/) {
+  return !exchanges_experts(run);
+}
+
+bool shards(const RunParallel& parallel) {
+  const std::int64_t replicas = std::int64_t{parallel.dp} * parallel.cp.value_or(1);
+  return replicas > 1 && parallel.zero_stage.value_or(0) > 0;
+}
+
+// This says what runs beside what. The plan has `planned`; the other value refuses the record.
+RunKey beside(std::string_view pointer, bool planned, std::string_view told,
+              std::string_view meaning, bool (*idle)(const RunRecord&, std::string_view)) {
   return fact(pointer, kFlag, kUnmodelled,
-              {.meaning = meaning, .example = "true", .plain = "false", .told = told});
+              {.meaning = meaning,
+               .example = planned ? "false" : "true",
+               .plain = planned ? "true" : "false",
+               .told = told,
+               .idle = idle});
 }
 RunKey aside(std::string_view pointer, RunKeyKind kind, std::string_view told,
-             std::string_view meaning, std::string_view example, std::string_view plain) {
+             std::string_view meaning, std::string_view example, std::string_view plain,
+             bool (*idle)(const RunRecord&, std::string_view) = nullptr) {
   return fact(pointer, kind, kAside,
-              {.meaning = meaning, .example = example, .plain = plain, .told = told});
+              {.meaning = meaning,
+               .example = example,
+               .least = 0,
+               .plain = plain,
+               .told = told,
+               .idle = idle});
 }
 
 }  // namespace
@@ -99,8 +122,11 @@ std::span<const RunKey> parallel_keys() {
                               {.meaning = "which ranks are neighbours after tensor parallel ones",
                                .example = R"("pipeline_first")",
                                .words = "data_first|pipeline_first"}),
-      aside("/parallel/sharding_software", kText, "sharded by other software",
-            "megatron_fsdp, fsdp1 .., beside that of the profile", R"("megatron_fsdp")", ""),
+      fact("/parallel/sharding_software", kText, kUnmodelled,
+           {.meaning = "megatron_fsdp, fsdp1 .., beside that of the profile",
+            .example = R"("megatron_fsdp")",
+            .told = "shards of other software than the profile's",
+            .idle = [](const RunRecord& run, std::string_view) { return !shards(run.parallel); }}),
 
       of<&RunParallel::schedule>(
           "/pipeline/schedule",
@@ -122,10 +148,17 @@ std::span<const RunKey> parallel_keys() {
            {.meaning = "times that the pipeline runs empty in a step",
             .example = "4",
             .plain = "1",
-            .told = "a pipeline that runs empty within a step"}),
-      fact("/pipeline/layout", kText, kStatement,
-           {.meaning = "as the software writes it; stage_layers says what it comes to",
-            .example = R"("Et*17|t*15L")"}),
+            .told = "a pipeline that runs empty within a step",
+            .idle = [](const RunRecord& run, std::string_view) { return run.parallel.pp == 1; }}),
+      fact(
+          "/pipeline/layout", kText, kUnmodelled,
+          {.meaning = "as the software writes it, without stage_layers, which say what it comes to",
+           .example = R"("Et*17|t*15L")",
+           .told = "a pipeline layout without the layers of its stages",
+           .idle =
+               [](const RunRecord& run, std::string_view) {
+                 return run.parallel.pp == 1 || run.parallel.stage_layers.has_value();
+               }}),
 
       of<&RunParallel::ep>("/parallel/ep", {.meaning = "ranks that each have a part of the experts",
                                             .example = "4"}),
@@ -141,7 +174,8 @@ std::span<const RunKey> parallel_keys() {
           {.meaning = "what brings tokens to experts on other ranks",
            .example = R"("deepep")",
            .words = "alltoall|allgather|deepep|hybridep|nccl_ep|flex|mori|pplx",
-           .told = "allgather=the exchange of experts by all-gather"}),
+           .told = "allgather=the exchange of experts by all-gather",
+           .idle = has_no_exchange}),
       of_experts<&RunExperts::routing>(
           "/experts/routing",
           {.meaning =
@@ -151,13 +185,16 @@ std::span<const RunKey> parallel_keys() {
            .example = R"("balanced")",
            .words = "balanced|trained|random|unknown",
            .told = "unknown=experts whose routing nobody states"}),
-      of_experts<&RunExperts::imbalance>(
-          "/experts/imbalance",
-          {.meaning = "work of the busiest rank, over the mean", .example = "1.3", .most = 1024}),
+      of_experts<&RunExperts::imbalance>("/experts/imbalance",
+                                         {.meaning = "work of the busiest rank, over the mean",
+                                          .example = "1.3",
+                                          .least = 1,
+                                          .most = 1024}),
       of_experts<&RunExperts::capacity_factor>(
           "/experts/capacity_factor",
           {.meaning = "tokens that an expert takes at most, over the mean",
            .example = "1.25",
+           .least = kAboveZero,
            .most = 1024}),
       of_experts<&RunExperts::dropless>("/experts/dropless",
                                         {.use = kChecked,
@@ -172,17 +209,22 @@ std::span<const RunKey> parallel_keys() {
       aside("/experts/router_type", kText, "the router's scores in another type",
             "element type of the router's scores", R"("fp64")", R"("fp32")"),
       aside("/experts/communication_sms", kCount, "multiprocessors set aside for the exchange",
-            "multiprocessors that the dispatcher's kernels keep", "32", "0"),
+            "multiprocessors that the dispatcher's kernels keep", "32", "0", has_no_exchange),
       fact("/experts/rank_capacity", kNumber, kUnmodelled,
            {.meaning = "rows that a rank has room for, over the mean, where buffers are fixed",
             .example = "1.5",
+            .least = kAboveZero,
             .told = "buffers of experts of a fixed capacity"}),
-      beside("/experts/paged_stash", "activations of experts in pages",
-             "activations of experts are kept in pages of such buffers"),
+      beside("/experts/paged_stash", false, "activations of experts in pages",
+             "activations of experts are kept in pages of such buffers", nullptr),
       fact("/experts/shard_group", kCount, kUnmodelled,
            {.meaning = "ranks that the states of an expert are sharded over, of those with copies",
             .example = "1",
-            .told = "experts sharded over fewer ranks than have copies"}),
+            .told = "experts sharded over fewer ranks than have copies",
+            .idle =
+                [](const RunRecord& run, std::string_view value) {
+                  return value == std::to_string(copies_of_experts(run));
+                }}),
       fact("/experts/in_nvlink_domain", kFlag, kChecked,
            {.meaning = "experts are exchanged by the peer link alone", .example = "true"}),
 
@@ -200,22 +242,30 @@ std::span<const RunKey> parallel_keys() {
       of<&RunParallel::overlap_update>(
           "/overlap/update",
           {.meaning = "the host updates layers beside the backward of others", .example = "true"}),
-      beside("/overlap/exchange", "the exchange of experts beside compute",
-             "tokens are exchanged beside the work of another micro-batch"),
-      beside("/overlap/weight_gradients", "weight gradients beside the exchange of experts",
-             "weight gradients are put off so that the exchange runs beside them"),
-      beside("/overlap/shared_expert", "the shared expert beside the exchange of experts",
-             "the shared expert runs beside the exchange"),
-      aside("/overlap/context_parallel", kFlag, "context parallel ranks that wait for keys",
-            "rings send beside attention", "false", "true"),
-      aside("/overlap/pipeline", kFlag, "stages that wait for what they send",
-            "stages send and receive beside compute", "false", "true"),
+      beside("/overlap/exchange", false, "the exchange of experts beside compute",
+             "tokens are exchanged beside the work of another micro-batch", has_no_exchange),
+      beside("/overlap/weight_gradients", false, "weight gradients beside the exchange of experts",
+             "weight gradients are put off so that the exchange runs beside them", has_no_exchange),
+      beside("/overlap/shared_expert", false, "the shared expert beside the exchange of experts",
+             "the shared expert runs beside the exchange",
+             [](const RunRecord& run, std::string_view) {
+               return !run.model.shared_expert_ffn || !exchanges_experts(run);
+             }),
+      beside("/overlap/context_parallel", true, "context parallel ranks that wait for keys",
+             "rings send beside attention",
+             [](const RunRecord& run, std::string_view) { return ring_of(run.parallel) == 1; }),
+      beside("/overlap/pipeline", true, "stages that wait for what they send",
+             "stages send and receive beside compute",
+             [](const RunRecord& run, std::string_view) { return run.parallel.pp == 1; }),
 
-      of_offload<&RunOffload::params>("/offload/params", "home of parameters between uses"),
-      of_offload<&RunOffload::grads>("/offload/grads", "home of gradients"),
-      of_offload<&RunOffload::optimizer>("/offload/optimizer",
-                                         "home of optimizer states, and where the update runs"),
-      of_offload<&RunOffload::activations>("/offload/activations", "home of layers' inputs"),
+      of_offload<&RunOffload::params>("/offload/params",
+                                      "offload device of parameters between uses"),
+      of_offload<&RunOffload::grads>("/offload/grads", "offload device of gradients"),
+      of_offload<&RunOffload::optimizer>(
+          "/offload/optimizer",
+          "offload device of optimizer states, which decides where the update runs"),
+      of_offload<&RunOffload::activations>("/offload/activations",
+                                           "offload device of layers' inputs"),
       bound<&RunRecord::offload, &RunOffload::activation_modules>(
           "/offload/activation_modules",
           {.meaning = "whose results go to the CPU until backward, where not layer_inputs",

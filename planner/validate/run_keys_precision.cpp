@@ -34,12 +34,16 @@ std::span<const RunKey> precision_keys() {
                                   .shown = true}),
       of<&RunPrecision::param_bytes>(
           "/precision/param_bytes",
-          {.meaning = "bytes per parameter, before sharding: what the step reads", .example = "2"}),
+          {.meaning = "bytes per parameter, before sharding: what the step reads",
+           .example = "2",
+           .least = kAboveZero}),
       of<&RunPrecision::grad_bytes>("/precision/grad_bytes",
-                                    {.meaning = "of its gradient", .example = "4"}),
+                                    {.meaning = "of its gradient", .example = "4", .least = 0}),
       of<&RunPrecision::optimizer_bytes_per_param>(
           "/precision/optimizer_bytes_per_param",
-          {.meaning = "of all else: master, moments, copies of gradients", .example = "12"}),
+          {.meaning = "of all else: master, moments, copies of gradients",
+           .example = "12",
+           .least = 0}),
       type_of<&RunPrecision::params>("/precision/params", "parameters between steps", R"("fp32")"),
       type_of<&RunPrecision::gradients>("/precision/gradients",
                                         "gradients of a step as they are added up", R"("bf16")"),
@@ -95,6 +99,7 @@ std::span<const RunKey> precision_keys() {
           "/optimizer/cpu_fraction",
           {.meaning = "of its states that are on the CPU, with their update",
            .example = "0.5",
+           .least = 0,
            .most = 1}),
 
       bound<&RunRecord::trained, &RunTrained::what>(
@@ -110,11 +115,13 @@ std::span<const RunKey> precision_keys() {
           {.meaning = "matrices that have factors: a group of them or each by name",
            .example = R"(["q", "k", "v"])",
            .words = "all|attention|mlp|qkv|q|k|v|o|gate|up|down"}),
-      fact("/trained/lora/adapters_held", kCount, kAside,
+      // [derived] A set of rank r has r (d + k) elements for a matrix of d k: 0.8 % of it at rank
+      // 16 and d = k = 4096. What is not trained has no gradients or optimizer states, nor work.
+      fact("/trained/lora/adapters_held", kCount, kFlagged,
            {.meaning = "sets of factors on the GPU, of which one is trained",
             .example = "4",
             .plain = "1",
-            .told = "factors of LoRA beside those that are trained"}),
+            .told = "memory of the factors of LoRA that are not trained is left out"}),
       bound<&RunRecord::trained, &RunTrained::frozen>(
           "/trained/frozen", {.meaning = "parts that are not trained",
                               .example = R"(["embeddings", "final_norm", "head"])",
@@ -151,7 +158,7 @@ std::span<const RunKey> precision_keys() {
           {.meaning = "layers that are recomputed, the first ones [all]", .example = "5"}),
       bound<&RunRecord::recomputed, &RunRecompute::layers_per_checkpoint>(
           "/recompute/layers_per_checkpoint",
-          {.meaning = "layers replayed from one checkpoint [1]", .example = "2"}),
+          {.meaning = "layers recomputed from one checkpoint [1]", .example = "2"}),
       bound<&RunRecord::recomputed, &RunRecompute::partitioned>(
           "/recompute/partitioned",
           {.meaning = "checkpoints are cut over tensor parallel ranks", .example = "true"}),

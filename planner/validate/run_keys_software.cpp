@@ -93,20 +93,29 @@ std::span<const RunKey> software_keys() {
            .example = "false"}),
       of_kernels<&RunKernels::attention_backward_pieces>(
           "/kernels/attention_backward_pieces",
-          {.meaning = "attention's backward is worked off in so many pieces; planned as one",
-           .example = "2"}),
+          {.use = kFlagged,
+           .meaning = "attention's backward is worked off in so many pieces; planned as one",
+           .example = "2",
+           .plain = "1",
+           .told = "attention's backward in one piece"}),
 
-      bound<&RunRecord::micro_batch>("/micro_batch",
-                                     {.meaning = "sequences per data parallel rank and micro-step",
-                                      .example = "1",
-                                      .shown = true}),
+      bound<&RunRecord::micro_batch>(
+          "/micro_batch", {.meaning = "sequences per data parallel rank and gradient accumulation "
+                                      "step",
+                           .example = "1",
+                           .shown = true}),
       bound<&RunRecord::global_batch>(
           "/global_batch",
           {.meaning = "sequences per optimizer step", .example = "64", .shown = true}),
       bound<&RunRecord::sequences, &RunSequences::packed>(
           "/sequences/packed",
-          {.meaning = "a sequence is several documents, which attention keeps apart",
-           .example = "true"}),
+          {.use = kFlagged,
+           .meaning = "a sequence is several documents, which attention keeps apart",
+           .example = "true",
+           .plain = "false",
+           .told = "documents of unknown length: attention over whole sequences",
+           .idle = [](const RunRecord& run,
+                      std::string_view) { return run.sequences.document_tokens.has_value(); }}),
       bound<&RunRecord::sequences, &RunSequences::document_tokens>(
           "/sequences/document_tokens",
           {.meaning = "tokens of the mean document", .example = "1024"}),

@@ -54,7 +54,7 @@ std::span<const RunKey> statement_keys() {
           "/hardware/scale_out_gb_s_per_gpu",
           {.meaning = "GB/s between nodes, per GPU and direction, nominal",
            .example = "25",
-           .least = 1e-9}),
+           .least = kAboveZero}),
       bound<&RunRecord::hardware, &RunHardware::ports_per_gpu>(
           "/hardware/ports_per_gpu",
           {.meaning = "network ports of a node over its GPUs; below 1 GPUs share them",
@@ -71,7 +71,7 @@ std::span<const RunKey> statement_keys() {
       bound<&RunRecord::measured, &RunMeasured::step_time_s>(
           "/measured/step_time_s", {.meaning = "seconds of an optimizer step",
                                     .example = "18.8",
-                                    .least = 1e-9,
+                                    .least = kAboveZero,
                                     .shown = true}),
       bound<&RunRecord::measured, &RunMeasured::step_time_kind>(
           "/measured/step_time_kind",
@@ -84,11 +84,15 @@ std::span<const RunKey> statement_keys() {
            {.meaning = "the figure that the source prints", .example = "1.5"}),
       fact("/measured/printed/unit", kText, kStatement,
            {.meaning = "its unit", .example = R"("s")"}),
-      bound<&RunRecord::measured, &RunMeasured::memory_gib>(
-          "/measured/memory_gib",
-          {.meaning = "GiB of a GPU at the peak", .example = "61.2", .least = 1e-9, .shown = true}),
+      bound<&RunRecord::measured, &RunMeasured::memory_gib>("/measured/memory_gib",
+                                                            {.meaning = "GiB of a GPU at the peak",
+                                                             .example = "61.2",
+                                                             .least = kAboveZero,
+                                                             .shown = true}),
       fact("/measured/memory_gb", kNumber, kPlan,
-           {.meaning = "the same in GB of 1e9 bytes: one of the two", .example = "65.7"}),
+           {.meaning = "the same in GB of 1e9 bytes: one of the two",
+            .example = "65.7",
+            .least = kAboveZero}),
       bound<&RunRecord::measured, &RunMeasured::memory_kind>(
           "/measured/memory_kind",
           {.meaning = "what it counts: bytes that tensors take, segments of the allocator, or all "

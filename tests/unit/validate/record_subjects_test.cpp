@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hwprofiles/memory_quantity.h"
+#include "hwprofiles/topology.h"
 #include "planner/validate/evaluate.h"
 #include "planner/validate/run_keys.h"
 #include "tests/unit/validate/second_form.h"
@@ -230,6 +231,77 @@ TEST(RecordParallel, LinksAreThoseOfTheStatedDomain) {
   EXPECT_LT(shared.nics_per_switch, own.nics_per_switch);
   EXPECT_DOUBLE_EQ(shared.nic.capacity.value * shared.nics_per_switch,
                    own.nic.capacity.value * own.nics_per_switch);
+}
+
+TEST(RecordParallel, ADomainMayBeLargerThanWhatIsUsedOfIt) {
+  const auto domain = [](int stated, int per_node, int nodes, Changes more = {}) {
+    Json record = with(base(), {{"/hardware/nvlink_domain", stated},
+                                {"/hardware/gpus_per_node", per_node},
+                                {"/hardware/nodes", nodes},
+                                {"/hardware/gpus", per_node * nodes},
+                                {"/parallel/dp", per_node * nodes / 2},
+                                {"/global_batch", 256}});
+    const PlannedRun run = planned(more, record);
+    EXPECT_EQ(run.unsupported, "");
+    return run.cluster.domain();
+  };
+  EXPECT_EQ(domain(8, 4, 1), 4) << "half of a board";
+  EXPECT_EQ(domain(8, 4, 2, {{"/hardware/system", "dgx_h100"}}), 4) << "half of two boards";
+  EXPECT_EQ(domain(8, 4, 2), 8) << "two trays";
+  EXPECT_EQ(domain(72, 4, 16), 64) << "part of a rack";
+  EXPECT_EQ(domain(72, 4, 32), 64) << "as much of each of two racks";
+  EXPECT_EQ(domain(4, 8, 2), 4) << "blocks of a node";
+  const Json cut = with(base(), {{"/hardware/nvlink_domain", 12},
+                                 {"/hardware/nodes", 3},
+                                 {"/hardware/gpus", 24},
+                                 {"/parallel/dp", 12}});
+  EXPECT_EQ(planned({}, cut).unsupported, "not modelled: a domain of peer links that cuts nodes");
+}
+
+TEST(RecordParallel, EachGpuHasTheStatedPorts) {
+  const Json two =
+      with(base(), {{"/hardware/nodes", 2}, {"/hardware/gpus", 16}, {"/parallel/dp", 8}});
+  const PlannedRun own = planned({{"/hardware/ports_per_gpu", 1}}, two);
+  const PlannedRun many = planned({{"/hardware/ports_per_gpu", 4}}, two);
+  const TopologySpec &one = own.cluster.node.topology, &four = many.cluster.node.topology;
+  EXPECT_EQ(four.nics(), 4 * four.gpus());
+  EXPECT_DOUBLE_EQ(four.nic.capacity.value * four.nics(), one.nic.capacity.value * one.nics());
+  EXPECT_EQ(Topology(four).nics_of(0).size(), 4);
+  const auto rounded = [](const PlannedRun& run) {
+    return std::ranges::any_of(
+        run.flags, [](const std::string& flag) { return flag.find(" instead of ") != flag.npos; });
+  };
+  EXPECT_FALSE(rounded(many));
+  EXPECT_TRUE(rounded(planned({{"/hardware/ports_per_gpu", 0.01}}, two)));
+}
+
+TEST(RecordParallel, ALayoutAloneDoesNotSayTheLayersOfStages) {
+  const Json stages = with(base(), {{"/parallel/pp", 2}, {"/parallel/dp", 2}});
+  const Json layout = with(stages, {{"/pipeline/layout", "Et*5|t*3L"}});
+  EXPECT_EQ(planned({}, layout).unsupported,
+            "not modelled: a pipeline layout without the layers of its stages");
+  EXPECT_EQ(planned({{"/pipeline/stage_layers", {5, 3}}}, layout).unsupported, "");
+  EXPECT_EQ(planned({{"/pipeline/layout", "Et*8L"}}).unsupported, "") << "one stage";
+}
+
+TEST(RecordParallel, WhatWaitsInsteadOfOverlappingRefusesWhereThereIsSomethingToSend) {
+  const Json contexts = with(base(), {{"/parallel/cp", 2}, {"/parallel/dp", 2}});
+  const Json waits = with(contexts, {{"/overlap/context_parallel", false}});
+  EXPECT_EQ(planned({}, waits).unsupported,
+            "not modelled: context parallel ranks that wait for keys");
+  EXPECT_EQ(planned({{"/parallel/cp_communication", "ulysses"}}, waits).unsupported, "");
+  EXPECT_EQ(planned({{"/overlap/context_parallel", false}}).unsupported, "");
+  EXPECT_EQ(planned({{"/overlap/pipeline", false}}).unsupported, "");
+  const Json sharding = with(sharded(), {{"/parallel/sharding_software", "megatron_fsdp"}});
+  EXPECT_EQ(planned({}, sharding).unsupported,
+            "not modelled: shards of other software than the profile's");
+  EXPECT_EQ(planned({{"/parallel/zero_stage", 0}}, sharding).unsupported, "");
+}
+
+TEST(RecordExperts, TheDomainOfTheClusterDecidesWhereNoneIsStated) {
+  EXPECT_EQ(planned({{"/experts/in_nvlink_domain", true}}, experts()).unsupported, "");
+  EXPECT_THAT(planned({{"/experts/in_nvlink_domain", false}}, experts()).unsupported,
+              HasSubstr("/experts/in_nvlink_domain: expected true"));
 }
 
 TEST(RecordKernels, TheHeadIsCutIntoPiecesOfSoManyTokens) {

@@ -60,6 +60,7 @@ std::vector<Json> bases() {
       with(fsdp(), {{"/trained", lora}}),
       with(base(), {{"/parallel/cp", 2}, {"/parallel/dp", 2}}),
       with(fsdp(), {{"/offload/optimizer", "cpu"}, {"/recompute/mode", "full"}}),
+      with(fsdp(), {{"/offload/optimizer", "cpu"}, {"/optimizer/clip", false}}),
       with(base(), {{"/hardware/nodes", 2}, {"/hardware/gpus", 16}, {"/parallel/dp", 8}}),
       with(base(), {{"/precision/compute", "fp8"}}),
       with(fsdp(), {{"/model/norm", "layernorm"},
@@ -86,7 +87,6 @@ std::vector<Json> bases() {
 // Values with an effect where the example of the template has none.
 const std::map<std::string_view, const char*> kOtherValues{
     {"/model/family", R"("mpt")"},
-    {"/hardware/system", R"("dgx_h200")"},
     {"/software/name", R"("nemo2024")"},
     {"/software/libraries", R"(["NeMo"])"},
     {"/model/norm", R"("layernorm")"},
@@ -105,6 +105,7 @@ const std::map<std::string_view, const char*> kOtherValues{
     {"/kernels/head_chunk_tokens", "1024"},
     {"/model/rope_theta", "20000"},
     {"/hardware/nvlink_domain", "4"},
+    {"/model/experts/groups_per_token", "2"},
     {"/offload/grads", R"("cpu")"},
 };
 // Counts that others must go with.
@@ -124,10 +125,6 @@ const std::map<std::string_view, Json>& companions() {
   };
   return all;
 }
-// A plan has no word for these; a flag tells what is left out.
-const std::set<std::string_view> kFlagged{"/kernels/attention_backward_pieces",
-                                          "/sequences/packed"};
-
 const RunCatalogues& catalogues() {
   static const RunCatalogues all;
   return all;
@@ -153,17 +150,17 @@ std::string model_of(const ModelConfig& model) {
   return out;
 }
 
-// All that a prediction is made of.
-std::string made_of(const RunRecord& run) {
-  const PlannedRun planned = plan_run(run, catalogues());
+// All that a prediction is made of, or why there is none.
+std::string made_of(const PlannedRun& planned) {
   if (!planned.unsupported.empty()) return planned.unsupported;
   const Cluster& cluster = planned.cluster;
   const TopologySpec& wires = cluster.node.topology;
   return to_json(planned.plan) + model_of(planned.model) + rates_of(cluster) +
-         fmt::format(" {} {} {} {} {} {} {}", planned.stack_stated, cluster.devices(),
-                     cluster.node.name, cluster.fast_link_domain, wires.nics_per_switch,
-                     wires.nic.capacity.value, cluster.node.device.memory.value);
+         fmt::format(" {} {} {} {} {} {}", cluster.devices(), cluster.node.name,
+                     cluster.fast_link_domain, wires.nics_per_switch, wires.nic.capacity.value,
+                     cluster.node.device.memory.value);
 }
+std::string made_of(const RunRecord& run) { return made_of(plan_run(run, catalogues())); }
 
 // This adds what is compared.
 std::string compared(const RunRecord& run) {
@@ -180,11 +177,7 @@ bool is_of_figures(const RunKey& key) {
 }
 
 std::string seen(const RunRecord& run, const RunKey& key) {
-  std::string out = made_of(run);
-  if (is_of_figures(key)) out += compared(run);
-  if (kFlagged.contains(key.pointer))
-    for (const std::string& flag : plan_run(run, catalogues()).flags) out += flag;
-  return out;
+  return made_of(run) + (is_of_figures(key) ? compared(run) : "");
 }
 
 Json value_of(const RunKey& key) {
@@ -209,11 +202,41 @@ Pair pair_of(const Json& record, const RunKey& key) {
   return {plain ? plain : read(record), read(with_it)};
 }
 
-// Returns true if the key changes what a prediction is made of in one of the bases.
+bool is_planned(const std::optional<RunRecord>& run) {
+  return run && plan_run(*run, catalogues()).unsupported.empty();
+}
+
+// Returns true if the key changes what a prediction is made of in one of the bases that are planned
+// with it and without it: a refusal is no effect, as any value may be refused for another reason.
 bool has_effect(const RunKey& key) {
   for (const Json& record : bases()) {
     const auto [without, with_it] = pair_of(record, key);
-    if (without && with_it && seen(*without, key) != seen(*with_it, key)) return true;
+    if (!is_planned(without) || !is_planned(with_it)) continue;
+    if (seen(*without, key) != seen(*with_it, key)) return true;
+  }
+  return false;
+}
+
+// Returns true for a key some words of which are refused by name where others are flagged, and the
+// software then counts as one whose ways are a guess.
+bool is_flagged_by_word(const RunKey& key) {
+  if (key.told.empty()) return false;
+  for (const Json& record : bases()) {
+    const auto [without, with_it] = pair_of(record, key);
+    if (!is_planned(without) || !is_planned(with_it)) continue;
+    const PlannedRun before = plan_run(*without, catalogues());
+    const PlannedRun after = plan_run(*with_it, catalogues());
+    if (before.stack_stated != after.stack_stated && before.flags != after.flags) return true;
+  }
+  return false;
+}
+
+// Returns true if the key changes anything at all, refusals among it.
+bool is_noticed(const RunKey& key) {
+  for (const Json& record : bases()) {
+    const auto [without, with_it] = pair_of(record, key);
+    if (without.has_value() != with_it.has_value()) return true;
+    if (with_it && seen(*without, key) != seen(*with_it, key)) return true;
   }
   return false;
 }
@@ -224,23 +247,23 @@ TEST(RunKeys, AreOnceInTheTableAndHaveWords) {
     EXPECT_TRUE(pointers.insert(key.pointer).second) << key.pointer;
     EXPECT_FALSE(key.meaning.empty()) << key.pointer;
     EXPECT_TRUE(Json::accept(key.example)) << key.pointer;
-    EXPECT_EQ(key.use == RunKeyUse::kUnmodelled || key.use == RunKeyUse::kAside,
-              !key.told.empty() && key.use != RunKeyUse::kPlan)
-        << key.pointer;
+    const bool needs_words = key.use == RunKeyUse::kUnmodelled || key.use == RunKeyUse::kAside ||
+                             key.use == RunKeyUse::kFlagged;
+    EXPECT_EQ(needs_words, !key.told.empty() && key.use != RunKeyUse::kPlan) << key.pointer;
   }
 }
 
 TEST(RunKeys, OfPlansChangeWhatAPredictionIsMadeOf) {
   for (const RunKey& key : run_keys())
     if (key.use == RunKeyUse::kPlan) {
-      EXPECT_TRUE(has_effect(key)) << key.pointer;
+      EXPECT_TRUE(has_effect(key) || is_flagged_by_word(key)) << key.pointer;
     }
 }
 
 TEST(RunKeys, OfStatementsChangeNothing) {
   for (const RunKey& key : run_keys())
     if (key.use == RunKeyUse::kStatement && key.pointer != "/id" && key.pointer != "/group") {
-      EXPECT_FALSE(has_effect(key)) << key.pointer;
+      EXPECT_FALSE(is_noticed(key)) << key.pointer;
     }
 }
 
@@ -305,6 +328,51 @@ TEST(RunKeys, ThatStandAsideAreFlaggedAndWidenTheInterval) {
       flagged += told ? 1 : 0;
     }
     EXPECT_GT(flagged, 0) << key.pointer;
+  }
+}
+
+TEST(RunKeys, ThatThePlanLeavesOutAreFlaggedAndChangeNothing) {
+  const auto flags = [](const PlannedRun& planned, const RunKey& key) {
+    return std::ranges::count(planned.flags, key.told);
+  };
+  for (const RunKey& key : run_keys()) {
+    if (key.use != RunKeyUse::kFlagged) continue;
+    int flagged = 0;
+    for (const Json& record : bases()) {
+      const auto [without, with_it] = pair_of(record, key);
+      if (!is_planned(without) || !is_planned(with_it)) continue;
+      const PlannedRun before = plan_run(*without, catalogues());
+      const PlannedRun after = plan_run(*with_it, catalogues());
+      EXPECT_EQ(made_of(before), made_of(after)) << key.pointer;
+      EXPECT_EQ(before.stack_stated, after.stack_stated) << key.pointer;
+      EXPECT_EQ(flags(before, key), 0) << key.pointer;
+      flagged += flags(after, key) == 1 ? 1 : 0;
+    }
+    EXPECT_GT(flagged, 0) << key.pointer;
+  }
+}
+
+TEST(RunKeys, NumbersTakeZeroOnlyWhereItIsAValue) {
+  const std::set<std::string_view> zero{
+      "/model/experts/balance", "/model/experts/bias_rate", "/precision/grad_bytes",
+      "/precision/optimizer_bytes_per_param", "/optimizer/cpu_fraction"};
+  for (const RunKey& key : run_keys()) {
+    if (key.kind != RunKeyKind::kNumber) continue;
+    Json record = with(experts(), {{"/measured/memory_gib", nullptr}});
+    const Json::json_pointer at{std::string(key.pointer)};
+    record[at] = key.least;
+    EXPECT_EQ(complaint(record), "") << key.pointer;
+    record[at] = 0;
+    EXPECT_EQ(complaint(record).empty(), zero.contains(key.pointer)) << key.pointer;
+  }
+}
+
+TEST(RunKeys, TakeTheValuesThatThePlanHasAnyway) {
+  for (const RunKey& key : run_keys()) {
+    if (key.kind != RunKeyKind::kCount) continue;
+    for (const std::string& plain : parts_of(key.plain)) {
+      EXPECT_GE(std::stod(plain), key.least) << key.pointer;
+    }
   }
 }
 
