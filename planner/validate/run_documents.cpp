@@ -1,48 +1,28 @@
 // The template and the schema of a record, from the rows of run_keys.h.
 #include <fmt/format.h>
 
-#include <set>
-
 #include "planner/core/json_edit.h"
 #include "planner/core/text.h"
 #include "planner/validate/run_form.h"
-#include "planner/validate/run_keys.h"
+#include "planner/validate/run_tree.h"
 
 namespace zplan {
 namespace {
 
 constexpr int kIndent = 2;
 
-// Rows below a prefix: its own leaves, and the objects below it, in order.
-struct Below {
-  std::vector<const RunKey*> leaves;
-  std::vector<std::string> objects;
-};
-std::string_view last_of(std::string_view pointer) {
-  return pointer.substr(pointer.rfind('/') + 1);
-}
-
-Below below(const std::string& prefix) {
-  Below out;
-  std::set<std::string> seen;
-  for (const RunKey& key : run_keys()) {
-    if (!key.pointer.starts_with(prefix + "/")) continue;
-    const std::string_view rest = key.pointer.substr(prefix.size() + 1);
-    const std::size_t end = rest.find('/');
-    if (end == rest.npos) {
-      out.leaves.push_back(&key);
-    } else if (seen.emplace(rest.substr(0, end)).second) {
-      out.objects.emplace_back(rest.substr(0, end));
-    }
-  }
+// Members of an object that are values or objects.
+std::vector<RunMember> values_of(const std::string& pointer) {
+  std::vector<RunMember> out = run_members(pointer);
+  std::erase_if(out, [](const RunMember& member) { return member.key == nullptr; });
   return out;
 }
-
-bool is_shown(const std::string& prefix) {
-  for (const RunKey& key : run_keys())
-    if (key.shown && key.pointer.starts_with(prefix + "/")) return true;
-  return false;
+std::vector<RunMember> objects_of(const std::string& pointer) {
+  std::vector<RunMember> out = run_members(pointer);
+  std::erase_if(out, [](const RunMember& member) { return member.key != nullptr; });
+  return out;
 }
+bool is_shown(const std::string& pointer) { return has_below(pointer, &RunKey::shown); }
 
 std::string comment(const RunKey& key) {
   std::string out(key.meaning);
@@ -56,22 +36,19 @@ void show_object(std::string& out, const std::string& prefix, int depth);
 // Keys of an object that the template has no use for: comments all of them.
 void hide(std::string& out, const std::string& prefix, int depth) {
   const std::string blank(static_cast<std::size_t>(depth) * kIndent, ' ');
-  const Below found = below(prefix);
-  for (const RunKey* key : found.leaves)
-    if (!key->shown)
-      out += fmt::format("{}# {}: {}   {}\n", blank, json_string(last_of(key->pointer)),
-                         key->example, comment(*key));
-  for (const std::string& object : found.objects) {
-    const std::string at = prefix + "/" + object;
-    if (is_shown(at)) continue;
-    out += fmt::format("{}# {}: an object of\n", blank, json_string(object));
-    hide(out, at, depth + 1);
+  for (const RunMember& value : values_of(prefix))
+    if (!value.key->shown)
+      out += fmt::format("{}# {}: {}   {}\n", blank, json_string(value.name), value.key->example,
+                         comment(*value.key));
+  for (const RunMember& object : objects_of(prefix)) {
+    if (is_shown(object.pointer)) continue;
+    out += fmt::format("{}# {}: an object of\n", blank, json_string(object.name));
+    hide(out, object.pointer, depth + 1);
   }
 }
 
 void show_object(std::string& out, const std::string& prefix, int depth) {
   const std::string blank(static_cast<std::size_t>(depth) * kIndent, ' ');
-  const Below found = below(prefix);
   std::string before;  // what the next key follows
   const auto next = [&] {
     out += before;
@@ -81,18 +58,17 @@ void show_object(std::string& out, const std::string& prefix, int depth) {
     out += fmt::format("{}\"schema\": {}", blank, json_string(kRunTag));
     before = ",\n";
   }
-  for (const RunKey* key : found.leaves) {
-    if (!key->shown) continue;
+  for (const RunMember& value : values_of(prefix)) {
+    if (!value.key->shown) continue;
     next();
-    out += fmt::format("{}# {}\n{}{}: {}", blank, comment(*key), blank,
-                       json_string(last_of(key->pointer)), key->example);
+    out += fmt::format("{}# {}\n{}{}: {}", blank, comment(*value.key), blank,
+                       json_string(value.name), value.key->example);
   }
-  for (const std::string& object : found.objects) {
-    const std::string at = prefix + "/" + object;
-    if (!is_shown(at)) continue;
+  for (const RunMember& object : objects_of(prefix)) {
+    if (!is_shown(object.pointer)) continue;
     next();
-    out += fmt::format("{}{}: {{\n", blank, json_string(object));
-    show_object(out, at, depth + 1);
+    out += fmt::format("{}{}: {{\n", blank, json_string(object.name));
+    show_object(out, object.pointer, depth + 1);
     out += blank + "}";
   }
   out += "\n";
@@ -145,15 +121,8 @@ std::string schema_of(const RunKey& key) {
                      type_of(key), meaning);
 }
 
-bool needs(const std::string& prefix) {
-  for (const RunKey& key : run_keys())
-    if (key.required && key.pointer.starts_with(prefix + "/")) return true;
-  return false;
-}
-
 void describe_object(std::string& out, const std::string& prefix, int depth) {
   const std::string blank(static_cast<std::size_t>(depth), ' ');
-  const Below found = below(prefix);
   std::vector<std::string> required;
   std::string between;
   out += blank + "\"type\": \"object\",\n" + blank + "\"properties\": {\n";
@@ -162,18 +131,17 @@ void describe_object(std::string& out, const std::string& prefix, int depth) {
     required.emplace_back("\"schema\"");
     between = ",\n";
   }
-  for (const RunKey* key : found.leaves) {
-    const std::string name = json_string(last_of(key->pointer));
-    out += fmt::format("{}{} {}: {}", between, blank, name, schema_of(*key));
-    if (key->required) required.push_back(name);
+  for (const RunMember& value : values_of(prefix)) {
+    const std::string name = json_string(value.name);
+    out += fmt::format("{}{} {}: {}", between, blank, name, schema_of(*value.key));
+    if (value.key->required) required.push_back(name);
     between = ",\n";
   }
-  for (const std::string& object : found.objects) {
-    const std::string at = prefix + "/" + object;
-    out += fmt::format("{}{} {}: {{\n", between, blank, json_string(object));
-    describe_object(out, at, depth + 2);
+  for (const RunMember& object : objects_of(prefix)) {
+    out += fmt::format("{}{} {}: {{\n", between, blank, json_string(object.name));
+    describe_object(out, object.pointer, depth + 2);
     out += blank + " }";
-    if (needs(at)) required.push_back(json_string(object));
+    if (has_below(object.pointer, &RunKey::required)) required.push_back(json_string(object.name));
     between = ",\n";
   }
   out += fmt::format("\n{0}}},\n{0}\"required\": [{1}],\n{0}\"additionalProperties\": false\n",

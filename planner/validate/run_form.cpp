@@ -1,34 +1,13 @@
 #include "planner/validate/run_form.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <functional>
-#include <set>
+#include <optional>
 
 #include "planner/core/json_edit.h"
 #include "planner/validate/run_key_rows.h"
+#include "planner/validate/run_tree.h"
 
 namespace zplan {
 namespace {
-
-// A step holds the next part of a pointer below a prefix, and says whether it is the last.
-struct Step {
-  std::string name;
-  bool is_leaf = false;
-};
-std::optional<Step> step_below(std::string_view prefix, std::string_view pointer) {
-  if (!pointer.starts_with(prefix) || pointer[prefix.size()] != '/') return std::nullopt;
-  const std::string_view rest = pointer.substr(prefix.size() + 1);
-  const std::size_t end = rest.find('/');
-  return Step{std::string(rest.substr(0, end)), end == rest.npos};
-}
-
-bool needs_something(std::string_view prefix) {
-  return std::ranges::any_of(run_keys(), [&](const RunKey& key) {
-    return key.required && key.pointer.starts_with(prefix) && key.pointer[prefix.size()] == '/';
-  });
-}
 
 void read_printed(const JsonNode& node) {
   if (!node.is_string() && !node.is_number()) node.fail_expected("a number or a text");
@@ -67,49 +46,34 @@ void read_leaf(const JsonNode& node, const RunKey& key, RunRecord& run) {
   run.facts.emplace(key.pointer, fact_text(node));
 }
 
-void read_object(const JsonNode& node, const std::string& prefix, RunRecord& run) {
+void read_object(const JsonNode& node, const std::string& pointer, RunRecord& run) {
   JsonObject object = node.object();
-  if (prefix.empty()) object.schema(kRunTag);
-  std::set<std::string> objects;
-  for (const RunKey& key : run_keys()) {
-    const auto step = step_below(prefix, key.pointer);
-    if (!step) continue;
-    if (step->is_leaf) {
-      if (key.required) {
-        read_leaf(object.member(step->name), key, run);
-      } else if (const auto value = object.optional_member(step->name)) {
-        read_leaf(*value, key, run);
-      }
-      continue;
-    }
-    if (!objects.insert(step->name).second) continue;
-    const std::string below = prefix + "/" + step->name;
-    if (needs_something(below)) {
-      read_object(object.member(step->name), below, run);
-    } else if (const auto value = object.optional_member(step->name); value && !value->is_null()) {
-      read_object(*value, below, run);
+  if (pointer.empty()) object.schema(kRunTag);
+  for (const RunMember& member : run_members(pointer)) {
+    const bool is_required =
+        member.key != nullptr ? member.key->required : has_below(member.pointer, &RunKey::required);
+    const auto value = is_required ? std::optional(object.member(member.name))
+                                   : object.optional_member(member.name);
+    if (!value) continue;
+    if (member.key != nullptr) {
+      read_leaf(*value, *member.key, run);
+    } else if (is_required || !value->is_null()) {
+      read_object(*value, member.pointer, run);
     }
   }
   object.finish();
 }
 
-// Returns nothing where the record says nothing below the prefix.
-std::string write_object(const RunRecord& run, const std::string& prefix) {
+// Returns nothing where the record says nothing below the pointer.
+std::string write_object(const RunRecord& run, const std::string& pointer) {
   std::string out;
   const auto add = [&](const std::string& name, const std::string& value) {
     if (!value.empty()) out += (out.empty() ? "" : ", ") + json_string(name) + ": " + value;
   };
-  if (prefix.empty()) add("schema", json_string(kRunTag));
-  std::set<std::string> objects;
-  for (const RunKey& key : run_keys()) {
-    const auto step = step_below(prefix, key.pointer);
-    if (!step) continue;
-    if (step->is_leaf) {
-      add(step->name, said(run, key.pointer));
-    } else if (objects.insert(step->name).second) {
-      add(step->name, write_object(run, prefix + "/" + step->name));
-    }
-  }
+  if (pointer.empty()) add("schema", json_string(kRunTag));
+  for (const RunMember& member : run_members(pointer))
+    add(member.name,
+        member.key != nullptr ? said(run, member.pointer) : write_object(run, member.pointer));
   return out.empty() ? "" : "{" + out + "}";
 }
 

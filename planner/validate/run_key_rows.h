@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -96,5 +97,8 @@ RunKey bound(std::string_view pointer, RunKey row) {
 
 // A row of facts.
 RunKey fact(std::string_view pointer, RunKeyKind kind, RunKeyUse use, RunKey row);
+
+// Rows of several objects, one after the other.
+std::vector<RunKey> together(std::initializer_list<std::vector<RunKey>> parts);
 
 }  // namespace zplan::rows

@@ -20,14 +20,9 @@ std::vector<std::string> parts_of(std::string_view words) {
 }
 
 std::span<const RunKey> run_keys() {
-  static const std::vector<RunKey> rows = [] {
-    std::vector<RunKey> all;
-    for (const std::span<const RunKey> section :
-         {statement_keys(), model_keys(), parallel_keys(), precision_keys(), software_keys()})
-      all.insert(all.end(), section.begin(), section.end());
-    return all;
-  }();
-  return rows;
+  static const std::vector<RunKey> all = rows::together(
+      {statement_keys(), model_keys(), parallel_keys(), precision_keys(), software_keys()});
+  return all;
 }
 
 namespace rows {
@@ -82,6 +77,12 @@ std::string write_value(const std::vector<std::string>& values) {
 }
 std::string write_value(const std::vector<std::int32_t>& values) {
   return list(values, [](std::int32_t value) { return std::to_string(value); });
+}
+
+std::vector<RunKey> together(std::initializer_list<std::vector<RunKey>> parts) {
+  std::vector<RunKey> all;
+  for (const std::vector<RunKey>& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
 }
 
 RunKey fact(std::string_view pointer, RunKeyKind kind, RunKeyUse use, RunKey row) {

@@ -79,10 +79,10 @@ inline constexpr std::string_view kLayerModules =
 std::vector<std::string> parts_of(std::string_view words);
 
 // Rows of sections, each from a file of its own.
-std::span<const RunKey> statement_keys();
-std::span<const RunKey> model_keys();
-std::span<const RunKey> parallel_keys();
-std::span<const RunKey> precision_keys();
-std::span<const RunKey> software_keys();
+std::vector<RunKey> statement_keys();
+std::vector<RunKey> model_keys();
+std::vector<RunKey> parallel_keys();
+std::vector<RunKey> precision_keys();
+std::vector<RunKey> software_keys();
 
 }  // namespace zplan

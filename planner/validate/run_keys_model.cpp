@@ -37,10 +37,8 @@ constexpr std::string_view kLinear = "linear attention";
 constexpr std::string_view kSparse = "compressed sparse attention";
 constexpr std::string_view kMtp = "multi-token prediction";
 
-}  // namespace
-
-std::span<const RunKey> model_keys() {
-  static const RunKey keys[] = {
+std::vector<RunKey> size_keys() {
+  return {
       of_model<&RunModel::name>(
           "/model/name",
           {.meaning = "as printed", .example = R"("Llama-3-8B")", .required = true, .shown = true}),
@@ -86,6 +84,16 @@ std::span<const RunKey> model_keys() {
       of_model<&RunModel::seq>(
           "/model/seq",
           {.meaning = "tokens of a sequence", .example = "8192", .required = true, .shown = true}),
+      of_model<&RunModel::params>("/model/params", {.use = kStatement,
+                                                    .meaning = "parameters as printed",
+                                                    .example = "8.03e9",
+                                                    .least = 1,
+                                                    .most = 1e18}),
+  };
+}
+
+std::vector<RunKey> layer_keys() {
+  return {
       of_model<&RunModel::tied_embeddings>(
           "/model/tied_embeddings",
           {.meaning = "input and output share weights", .example = "false", .shown = true}),
@@ -131,6 +139,11 @@ std::span<const RunKey> model_keys() {
           {.meaning = "c of scores c tanh(x / c)", .example = "50", .least = 1}),
       of_model<&RunModel::logit_cap>(
           "/model/logit_cap", {.meaning = "the same of logits", .example = "30", .least = 1}),
+  };
+}
+
+std::vector<RunKey> window_keys() {
+  return {
       of_window<&RunWindow::tokens>(
           "/model/window/tokens",
           {.meaning = "last tokens that a query sees, its own among them", .example = "128"}),
@@ -140,12 +153,11 @@ std::span<const RunKey> model_keys() {
       of_window<&RunWindow::full_layers>(
           "/model/window/full_layers",
           {.meaning = "layers behind them that see all [0]", .example = "1", .least = 0}),
-      of_model<&RunModel::params>("/model/params", {.use = kStatement,
-                                                    .meaning = "parameters as printed",
-                                                    .example = "8.03e9",
-                                                    .least = 1,
-                                                    .most = 1e18}),
+  };
+}
 
+std::vector<RunKey> latent_keys() {
+  return {
       of_latent<&RunLatent::key_value_rank>(
           "/model/mla/key_value_rank",
           {.meaning = "multi-head latent attention: width of the latent of keys and values",
@@ -160,7 +172,11 @@ std::span<const RunKey> model_keys() {
           "/model/mla/rope_size", {.meaning = "elements of a head with position", .example = "64"}),
       of_latent<&RunLatent::value_size>(
           "/model/mla/value_size", {.meaning = "elements of a head's values", .example = "96"}),
+  };
+}
 
+std::vector<RunKey> expert_keys() {
+  return {
       of_model<&RunModel::experts>("/model/experts/count",
                                    {.meaning = "experts of a layer", .example = "64"}),
       of_model<&RunModel::top_k>("/model/experts/top_k",
@@ -179,6 +195,11 @@ std::span<const RunKey> model_keys() {
       of_experts<&RunExpertModel::every>(
           "/model/experts/every",
           {.meaning = "every so-many-th of the others has experts [1]", .example = "2"}),
+  };
+}
+
+std::vector<RunKey> routing_keys() {
+  return {
       of_experts<&RunExpertModel::scores>("/model/experts/scores",
                                           {.meaning = "scores of the router",
                                            .example = R"("sigmoid")",
@@ -218,7 +239,13 @@ std::span<const RunKey> model_keys() {
                  "width that experts read and write, where it is not hidden", "1024", "0"),
       unmodelled("/model/experts/hash_routed_layers", kCount, "routing by hashes",
                  "layers whose experts the token's number chooses", "3", "0"),
+  };
+}
 
+// These keys are of layers that no plan has: modules that predict further ahead, Mamba layers and
+// linear attention.
+std::vector<RunKey> mixer_keys() {
+  return {
       unmodelled("/model/mtp/layers", kCount, kMtp, "modules that predict tokens further ahead",
                  "1", "0"),
       unmodelled("/model/mtp/pattern", kText, kMtp, "their layers, as hybrid_pattern", R"("*E")",
@@ -253,6 +280,11 @@ std::span<const RunKey> model_keys() {
                  "0"),
       unmodelled("/model/linear_attention/conv", kCount, kLinear, "width of its convolution", "4",
                  "0"),
+  };
+}
+
+std::vector<RunKey> sparse_keys() {
+  return {
       unmodelled("/model/attention_output_gate", kFlag, "a gate of attention's output",
                  "what attention gives is multiplied by a gate of the token", "true"),
       unmodelled("/model/sparse_attention/kind", kText, kSparse,
@@ -275,13 +307,24 @@ std::span<const RunKey> model_keys() {
                  "width of the latent of the output", "1024", "0"),
       unmodelled("/model/sparse_attention/output_groups", kCount, kSparse,
                  "groups of heads that have one", "8", "0"),
+  };
+}
+
+std::vector<RunKey> tower_keys() {
+  return {
       unmodelled("/model/hyper_connections", kCount, "hyper-connections",
                  "residual streams of a token", "4", "1"),
       unmodelled("/model/encoder_layers", kCount, "encoders", "layers of an encoder", "12", "0"),
       unmodelled("/model/vision_layers", kCount, "vision towers",
                  "layers of a model for images before this one", "27", "0"),
   };
-  return keys;
+}
+
+}  // namespace
+
+std::vector<RunKey> model_keys() {
+  return together({size_keys(), layer_keys(), window_keys(), latent_keys(), expert_keys(),
+                   routing_keys(), mixer_keys(), sparse_keys(), tower_keys()});
 }
 
 }  // namespace zplan

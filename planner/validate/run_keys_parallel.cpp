@@ -56,10 +56,8 @@ RunKey aside(std::string_view pointer, RunKeyKind kind, std::string_view told,
                .idle = idle});
 }
 
-}  // namespace
-
-std::span<const RunKey> parallel_keys() {
-  static const RunKey keys[] = {
+std::vector<RunKey> rank_keys() {
+  return {
       of<&RunParallel::dp>("/parallel/dp",
                            {.meaning = "data parallel ranks; tp x pp x cp x dp GPUs",
                             .example = "4",
@@ -87,6 +85,11 @@ std::span<const RunKey> parallel_keys() {
       of<&RunParallel::ring>(
           "/parallel/ring",
           {.meaning = "context parallel ranks of a ring, where not all", .example = "1"}),
+  };
+}
+
+std::vector<RunKey> shard_keys() {
+  return {
       of<&RunParallel::zero_stage>("/parallel/zero_stage",
                                    {.meaning = "0 to 3; FULL_SHARD 3, SHARD_GRAD_OP 2, Megatron's "
                                                "distributed optimizer 1",
@@ -127,7 +130,11 @@ std::span<const RunKey> parallel_keys() {
             .example = R"("megatron_fsdp")",
             .told = "shards of other software than the profile's",
             .idle = [](const RunRecord& run, std::string_view) { return !shards(run.parallel); }}),
+  };
+}
 
+std::vector<RunKey> pipeline_keys() {
+  return {
       of<&RunParallel::schedule>(
           "/pipeline/schedule",
           {.meaning = "order of micro-batches",
@@ -159,7 +166,11 @@ std::span<const RunKey> parallel_keys() {
                [](const RunRecord& run, std::string_view) {
                  return run.parallel.pp == 1 || run.parallel.stage_layers.has_value();
                }}),
+  };
+}
 
+std::vector<RunKey> expert_keys() {
+  return {
       of<&RunParallel::ep>("/parallel/ep", {.meaning = "ranks that each have a part of the experts",
                                             .example = "4"}),
       of_experts<&RunExperts::tp>(
@@ -200,6 +211,11 @@ std::span<const RunKey> parallel_keys() {
                                         {.use = kChecked,
                                          .meaning = "no token is dropped; false: capacity_factor",
                                          .example = "true"}),
+  };
+}
+
+std::vector<RunKey> expert_kernel_keys() {
+  return {
       aside("/experts/grouped_gemm", kFlag, "experts one after the other",
             "the products of all experts are one kernel", "false", "true"),
       aside("/experts/fused_mlp", kFlag, "the MLP of experts in one kernel",
@@ -227,7 +243,11 @@ std::span<const RunKey> parallel_keys() {
                 }}),
       fact("/experts/in_nvlink_domain", kFlag, kChecked,
            {.meaning = "experts are exchanged by the peer link alone", .example = "true"}),
+  };
+}
 
+std::vector<RunKey> overlap_keys() {
+  return {
       of<&RunParallel::overlap_grad_reduce>(
           "/overlap/grad_reduce",
           {.meaning = "gradients are reduced beside backward", .example = "true", .shown = true}),
@@ -257,7 +277,11 @@ std::span<const RunKey> parallel_keys() {
       beside("/overlap/pipeline", true, "stages that wait for what they send",
              "stages send and receive beside compute",
              [](const RunRecord& run, std::string_view) { return run.parallel.pp == 1; }),
+  };
+}
 
+std::vector<RunKey> offload_keys() {
+  return {
       of_offload<&RunOffload::params>("/offload/params",
                                       "offload device of parameters between uses"),
       of_offload<&RunOffload::grads>("/offload/grads", "offload device of gradients"),
@@ -280,7 +304,13 @@ std::span<const RunKey> parallel_keys() {
           {.meaning = "the host updates beside the next step, which uses older parameters",
            .example = "true"}),
   };
-  return keys;
+}
+
+}  // namespace
+
+std::vector<RunKey> parallel_keys() {
+  return together({rank_keys(), shard_keys(), pipeline_keys(), expert_keys(), expert_kernel_keys(),
+                   overlap_keys(), offload_keys()});
 }
 
 }  // namespace zplan

@@ -23,10 +23,8 @@ RunKey in_fp8(std::string_view pointer, std::string_view told, std::string_view 
               {.meaning = meaning, .example = "true", .plain = "false", .told = told});
 }
 
-}  // namespace
-
-std::span<const RunKey> precision_keys() {
-  static const RunKey keys[] = {
+std::vector<RunKey> type_keys() {
+  return {
       of<&RunPrecision::compute>("/precision/compute",
                                  {.meaning = "products of layers: bf16, fp16, fp32, fp8, mxfp8 ..",
                                   .example = R"("bf16")",
@@ -77,7 +75,11 @@ std::span<const RunKey> precision_keys() {
             .least = 0,
             .plain = "0",
             .told = "layers of several formats"}),
+  };
+}
 
+std::vector<RunKey> optimizer_keys() {
+  return {
       bound<&RunRecord::optimizer, &RunOptimizer::kind>(
           "/optimizer/kind",
           {
@@ -101,7 +103,11 @@ std::span<const RunKey> precision_keys() {
            .example = "0.5",
            .least = 0,
            .most = 1}),
+  };
+}
 
+std::vector<RunKey> trained_keys() {
+  return {
       bound<&RunRecord::trained, &RunTrained::what>(
           "/trained/what", {.meaning = "all parameters, those of layers, or factors of LoRA",
                             .example = R"("layers")",
@@ -140,7 +146,11 @@ std::span<const RunKey> precision_keys() {
            .told = "dpo=a reference model beside that which is trained|"
                    "distill=a teacher beside the model that is trained"}),
       fact("/trained/method", kText, kStatement, {.meaning = "its name", .example = R"("GRPO")"}),
+  };
+}
 
+std::vector<RunKey> recompute_keys() {
+  return {
       bound<&RunRecord::recompute>(
           "/recompute/mode",
           {.meaning = "activation recomputation: selective is the core of attention or what the "
@@ -166,7 +176,12 @@ std::span<const RunKey> precision_keys() {
           "/recompute/detail",
           {.use = kStatement, .meaning = "text of the source", .example = R"("all layers")"}),
   };
-  return keys;
+}
+
+}  // namespace
+
+std::vector<RunKey> precision_keys() {
+  return together({type_keys(), optimizer_keys(), trained_keys(), recompute_keys()});
 }
 
 }  // namespace zplan

@@ -17,10 +17,8 @@ RunKey of_kernels(std::string_view pointer, RunKey row) {
   return bound<&RunRecord::kernels, Member>(pointer, row);
 }
 
-}  // namespace
-
-std::span<const RunKey> software_keys() {
-  static const RunKey keys[] = {
+std::vector<RunKey> launch_keys() {
+  return {
       of<&RunSoftware::name>("/software/name",
                              {.meaning = "the trainer, or a profile of zplan's by its name",
                               .example = R"("Megatron-LM")",
@@ -60,7 +58,11 @@ std::span<const RunKey> software_keys() {
            {.meaning =
                 "kernels in an order that is the same each time: memory is compared, time not",
             .example = "true"}),
+  };
+}
 
+std::vector<RunKey> kernel_keys() {
+  return {
       of_kernels<&RunKernels::attention>(
           "/kernels/attention",
           {.meaning = "kernels of attention; unfused, eager and math store the scores",
@@ -98,7 +100,11 @@ std::span<const RunKey> software_keys() {
            .example = "2",
            .plain = "1",
            .told = "attention's backward in one piece"}),
+  };
+}
 
+std::vector<RunKey> batch_keys() {
+  return {
       bound<&RunRecord::micro_batch>(
           "/micro_batch", {.meaning = "sequences per data parallel rank and gradient accumulation "
                                       "step",
@@ -122,7 +128,12 @@ std::span<const RunKey> software_keys() {
       fact("/sequences/data", kText, kStatement,
            {.meaning = "what they are of", .example = R"("mock data")"}),
   };
-  return keys;
+}
+
+}  // namespace
+
+std::vector<RunKey> software_keys() {
+  return together({launch_keys(), kernel_keys(), batch_keys()});
 }
 
 }  // namespace zplan

@@ -2,12 +2,14 @@
 #include "planner/validate/run_key_rows.h"
 
 namespace zplan {
+namespace {
 
-std::span<const RunKey> statement_keys() {
-  using namespace rows;
-  using enum RunKeyKind;
-  using enum RunKeyUse;
-  static const RunKey keys[] = {
+using namespace rows;
+using enum RunKeyKind;
+using enum RunKeyUse;
+
+std::vector<RunKey> record_keys() {
+  return {
       bound<&RunRecord::id>("/id", {.use = kStatement,
                                     .meaning = "a name of the record, once in a file",
                                     .example = R"("mine/llama-8b-8gpu")",
@@ -32,7 +34,11 @@ std::span<const RunKey> statement_keys() {
            {.meaning = "fields from memory or assumed", .example = R"(["model/vocab"])"}),
       fact("/note", kText, kStatement,
            {.meaning = "remarks for people", .example = R"("three steps after one to warm up")"}),
+  };
+}
 
+std::vector<RunKey> hardware_keys() {
+  return {
       bound<&RunRecord::hardware, &RunHardware::device>(
           "/hardware/device", {.meaning = "id of a device (zplan schema zplan.devices/1)",
                                .example = R"("h100_sxm5_80gb")",
@@ -63,11 +69,16 @@ std::span<const RunKey> statement_keys() {
            .most = 64}),
       bound<&RunRecord::hardware, &RunHardware::nvlink_domain>(
           "/hardware/nvlink_domain",
-          {.meaning = "GPUs that share the peer link: of a node, or of nodes of a rack",
+          {.meaning =
+               "GPUs that share the peer link, used or not: of a node, or of nodes of a rack",
            .example = "16"}),
       fact("/hardware/network", kText, kStatement,
            {.meaning = "what joins the nodes", .example = R"("InfiniBand NDR")"}),
+  };
+}
 
+std::vector<RunKey> measured_keys() {
+  return {
       bound<&RunRecord::measured, &RunMeasured::step_time_s>(
           "/measured/step_time_s", {.meaning = "seconds of an optimizer step",
                                     .example = "18.8",
@@ -114,7 +125,12 @@ std::span<const RunKey> statement_keys() {
            {.meaning = "other figures of the source, in its words",
             .example = R"(["321 TFLOP/s per GPU", "7,900 tokens/s per GPU"])"}),
   };
-  return keys;
+}
+
+}  // namespace
+
+std::vector<RunKey> statement_keys() {
+  return together({record_keys(), hardware_keys(), measured_keys()});
 }
 
 }  // namespace zplan
