@@ -10,6 +10,7 @@
 #include "models/model_formulas.h"
 #include "planner/core/error.h"
 #include "planner/program/instances/cursor.h"
+#include "planner/program/job/collectives.h"
 
 namespace zplan {
 namespace {
