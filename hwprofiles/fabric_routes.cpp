@@ -48,10 +48,16 @@ void FabricRoutes::find_only_ways() {
 }
 
 void FabricRoutes::add(VertexId from, VertexId to, double bytes, std::vector<double>& loads) const {
+  const auto [near, far] = add_only_ways(from, to, bytes, loads);
+  if (near != far) add_spread(near, far, bytes, loads);
+}
+
+std::pair<VertexId, VertexId> FabricRoutes::add_only_ways(VertexId from, VertexId to, double bytes,
+                                                          std::vector<double>& loads) const {
   const WireGraph& graph = fabric_.graph();
   while (from != to) {
     const OnlyWay &out = way(from), &in = way(to);
-    if (out.depth == 0 && in.depth == 0) return add_spread(from, to, bytes, loads);
+    if (out.depth == 0 && in.depth == 0) break;
     if (out.depth >= in.depth) {
       loads[index_of(out.out)] += bytes;
       from = graph.link(out.out).to;
@@ -60,6 +66,7 @@ void FabricRoutes::add(VertexId from, VertexId to, double bytes, std::vector<dou
       to = graph.link(in.in).from;
     }
   }
+  return {from, to};
 }
 
 std::shared_ptr<const std::vector<int>> FabricRoutes::hops_to(VertexId to) const {

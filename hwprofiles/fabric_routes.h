@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "hwprofiles/fabric.h"
@@ -24,6 +25,10 @@ class FabricRoutes {
 
   // Adds the bytes to the loads of the links, by number. Several threads may ask at a time.
   void add(VertexId from, VertexId to, double bytes, std::vector<double>& loads) const;
+  // The same on the only ways from both ends. Returns the switches between which several are left;
+  // they are one where none are.
+  std::pair<VertexId, VertexId> add_only_ways(VertexId from, VertexId to, double bytes,
+                                              std::vector<double>& loads) const;
 
  private:
   struct OnlyWay {

@@ -18,8 +18,8 @@ FabricLoads::FabricLoads(const NodeWires& wires, const Seating& seating)
 }
 
 // Returns the parts of the ranks; those over one port are one.
-std::vector<FabricLoads::Part> FabricLoads::parts(std::span<const int> ranks) const {
-  std::vector<Part> parts;
+FabricLoads::Parts FabricLoads::parts(std::span<const int> ranks) const {
+  Parts parts;
   for (const int rank : ranks) {
     const std::span<const VertexId> nics = wires_.topology().nics_of(seating_.device_of(rank));
     for (const VertexId nic : nics) {
@@ -41,7 +41,7 @@ std::vector<FabricLoads::Part> FabricLoads::parts(std::span<const int> ranks) co
 }
 
 // Parts that meet send each other what both have, and keep the rest.
-void FabricLoads::match(std::vector<Part>& from, std::vector<Part>& to, double bytes,
+void FabricLoads::match(Parts& from, Parts& to, double bytes,
                         bool (*meet)(const Part&, const Part&)) {
   for (Part& out : from)
     for (Part& in : to) {
@@ -57,12 +57,15 @@ void FabricLoads::match(std::vector<Part>& from, std::vector<Part>& to, double b
 void FabricLoads::add(const Part& from, const Part& to, double bytes) {
   const Fabric& fabric = network_->fabric;
   const VertexId at = fabric.meet(from.at, to.at) ? from.at : fabric.switch_of(from.node, to.port);
-  if (at != to.at) flows_[{at, to.at}] += bytes;
+  const auto [near, far] = network_->routes.add_only_ways(at, to.at, bytes, loads_);
+  if (near != far) flows_[{near, far}] += bytes;
 }
 
 void FabricLoads::cross(std::span<const int> from, std::span<const int> to, double bytes) {
-  if (network_ == nullptr) return;
-  std::vector<Part> out = parts(from), in = parts(to);
+  if (network_ != nullptr) cross(parts(from), parts(to), bytes);
+}
+
+void FabricLoads::cross(Parts out, Parts in, double bytes) {
   match(out, in, bytes, [](const Part& a, const Part& b) { return a.at == b.at; });
   match(out, in, bytes, [](const Part& a, const Part& b) { return a.port == b.port; });
   double left = 0;
@@ -76,6 +79,17 @@ void FabricLoads::ring(const GroupSeats& group) {
   if (network_ == nullptr || group.islands() == 1 || ring_of_own_links(group)) return;
   for (std::size_t i = 0; i < group.islands(); ++i)
     cross(group.island(i), group.island((i + 1) % group.islands()));
+}
+
+void FabricLoads::pairs(const GroupSeats& group, double part) {
+  if (network_ == nullptr || group.islands() == 1) return;
+  std::vector<Parts> of_islands;
+  for (std::size_t i = 0; i < group.islands(); ++i) of_islands.push_back(parts(group.island(i)));
+  for (std::size_t i = 0; i < group.islands(); ++i)
+    for (std::size_t j = 0; j < group.islands(); ++j) {
+      const std::size_t meetings = group.island(i).size() * group.island(j).size();
+      if (i != j) cross(of_islands[i], of_islands[j], part * static_cast<double>(meetings));
+    }
 }
 
 bool FabricLoads::ring_of_own_links(const GroupSeats& group) {
@@ -109,13 +123,13 @@ bool FabricLoads::ring_of_own_links(const GroupSeats& group) {
   return true;
 }
 
-// Of ranks that send and take in 1 together, what goes over ports of theirs that are weak.
+// Ranks send and take in 1 together; this adds what goes over ports of theirs that are weak.
 void FabricLoads::add_weak_ports(std::span<const int> ranks) {
   for (const Part& part : parts(ranks)) {
     const VertexId behind = network_->fabric.switch_behind(part.node, part.port);
     if (behind == part.at) continue;
-    flows_[{part.at, behind}] += part.share;
-    flows_[{behind, part.at}] += part.share;
+    network_->routes.add_only_ways(part.at, behind, part.share, loads_);
+    network_->routes.add_only_ways(behind, part.at, part.share, loads_);
   }
 }
 

@@ -38,25 +38,28 @@ class FabricLoads {
 
   FabricLoads(const NodeWires& wires, const Seating& seating);
 
-  // Nothing of these where the network is ideal.
-  // `bytes` from these ranks to those.
+  // These do nothing where the network is ideal.
+  // Takes `bytes` from these ranks to those.
   void cross(std::span<const int> from, std::span<const int> to, double bytes = 1);
-  // From each island of the group to the next.
+  // Takes 1 from each island of the group to the next.
   void ring(const GroupSeats& group);
+  // Takes `part` from each member to each one of another island.
+  void pairs(const GroupSeats& group, double part);
 
   std::vector<Load> busiest() const;
 
  private:
-  // What goes over one port of a node.
+  // One port of a node carries such a part of what ranks send or take in.
   struct Part {
     VertexId at{};
     int node = 0, port = 0;
     double share = 0;
   };
+  using Parts = std::vector<Part>;
 
-  std::vector<Part> parts(std::span<const int> ranks) const;
-  void match(std::vector<Part>& from, std::vector<Part>& to, double bytes,
-             bool (*meet)(const Part&, const Part&));
+  Parts parts(std::span<const int> ranks) const;
+  void cross(Parts from, Parts to, double bytes);
+  void match(Parts& from, Parts& to, double bytes, bool (*meet)(const Part&, const Part&));
   void add(const Part& from, const Part& to, double bytes);
   void add_weak_ports(std::span<const int> ranks);
   bool ring_of_own_links(const GroupSeats& group);
@@ -65,8 +68,8 @@ class FabricLoads {
   const NodeWires& wires_;
   const NetworkWires* network_;
   const Seating& seating_;
-  std::map<std::pair<VertexId, VertexId>, double> flows_;  // from switch to switch
-  std::vector<double> loads_;                              // by link, of rings of own links
+  std::map<std::pair<VertexId, VertexId>, double> flows_;  // between switches with several ways
+  std::vector<double> loads_;                              // by link, of all else
 };
 
 }  // namespace zplan

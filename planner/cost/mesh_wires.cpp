@@ -118,12 +118,8 @@ std::vector<WireShare> MeshWires::pairs(const Pattern& pattern) {
       loads.add_pairs(ranks, part);
       if (one.islands() == 1) continue;
       loads.add_border(ranks, part * static_cast<double>(one.ranks.size() - ranks.size()));
-      for (std::size_t j = 0; j < one.islands() && network != nullptr; ++j) {
-        const std::span<const int> others = one.island(j);
-        if (j != i)
-          network->cross(ranks, others, part * static_cast<double>(ranks.size() * others.size()));
-      }
     }
+    if (network != nullptr) network->pairs(one, part);
   });
 }
 

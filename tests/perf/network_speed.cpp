@@ -4,8 +4,8 @@
 //
 //   perf_network_speed [RUNS]
 //
-// Goal: a network of switches costs at most three times what an ideal one does, on which only the
-// wires of nodes are loaded. Best of RUNS (default 5).
+// Goal: a graph of three levels costs at most twice what leaves and a spine do; an ideal network,
+// on which only the wires of nodes are loaded, is the least. Best of RUNS (default 5).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace zplan {
 namespace {
 
-constexpr double kGoal = 3;
+constexpr double kGoal = 2;
 constexpr int kNodes = 2048, kTensor = 8, kExchange = 64;
 
 double seconds_of(const Cluster& cluster, int runs) {
@@ -41,17 +41,18 @@ double seconds_of(const Cluster& cluster, int runs) {
 void run(int runs) {
   Cluster ideal = load_cluster(fmt::format("dgx-h100x{}", kNodes));
   const double least = seconds_of(ideal, runs);
-  const auto print = [&](std::string_view network, double seconds) {
-    fmt::print(R"({{"network": "{}", "gpus": {}, "seconds": {:.4f}, "of_ideal": {:.2f}, )"
-               R"("goal": {}}})"
-               "\n",
-               network, kNodes * kTensor, seconds, seconds / least, kGoal);
-  };
-  print("ideal", least);
   Cluster leaves = ideal;
   leaves.network.nodes_per_leaf = 32;
   leaves.network.rails = true;
-  print("leaves and spine, rails", seconds_of(leaves, runs));
+  const double two_levels = seconds_of(leaves, runs);
+  const auto print = [&](std::string_view network, double seconds) {
+    fmt::print(R"({{"network": "{}", "gpus": {}, "seconds": {:.4f}, "of_leaves": {:.2f}, )"
+               R"("goal": {}}})"
+               "\n",
+               network, kNodes * kTensor, seconds, seconds / two_levels, kGoal);
+  };
+  print("ideal", least);
+  print("leaves and spine, rails", two_levels);
   leaves.network.scattered = true;
   print("the same, scattered", seconds_of(leaves, runs));
   Cluster levels = load_cluster("meta-h100-24k");
