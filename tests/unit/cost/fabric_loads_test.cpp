@@ -6,6 +6,8 @@
 
 #include <map>
 
+#include "hwprofiles/cluster_file.h"
+#include "planner/core/json_reader.h"
 #include "planner/cost/mesh_wires.h"
 #include "tests/support/meshes.h"
 
@@ -186,6 +188,24 @@ TEST(FabricLoads, RailsThatAreApartAreReachedByTheOwnPort) {
   const Mesh mesh = testing_support::mesh_of({.dp = 32});
   EXPECT_TRUE(priced(mesh, cluster, PatternKind::kRing).empty()) << "one switch carries each rail";
   EXPECT_TRUE(priced(mesh, cluster, PatternKind::kShift).empty());
+}
+
+// Rails have spine switches of their own, which meet in cores alone: rings stay below those.
+TEST(FabricLoads, RingsArriveByThePortThatTheyLeaveBy) {
+  const std::string text = R"({"schema": "zplan.cluster/2", "name": "rails", "node": "dgx-h100",
+"nodes": 8, "network": {"kind": "graph", "switches": {"leaf": [4, 8], "spine": [8], "core": []},
+"links": [{"from": "node[n].port[p]", "to": "leaf[n / 2, p]"},
+{"from": "leaf[l, rail]", "to": "spine[rail]",
+ "rate": {"value": "400 Gbit/s", "source": "assumed", "ref": "test"}},
+{"from": "spine[rail]", "to": "core",
+ "rate": {"value": "400 Gbit/s", "source": "assumed", "ref": "test"}}]}})";
+  const Cluster cluster = read_cluster_file(parse_json(text, "rails.json"), text, "");
+  const Slowest rings = priced(testing_support::mesh_of({.dp = 64}), cluster, PatternKind::kRing);
+  EXPECT_TRUE(rings.contains("leaf to spine"));
+  EXPECT_FALSE(rings.contains("spine to core"));
+  // Groups of one device of each node exchange over one rail.
+  EXPECT_FALSE(priced(testing_support::mesh_of({.dp = 8, .tp = 8}), cluster, PatternKind::kPairs)
+                   .contains("spine to core"));
 }
 
 }  // namespace
