@@ -58,7 +58,7 @@ class FabricLoads {
   using Parts = std::vector<Part>;
 
   Parts parts(std::span<const int> ranks) const;
-  void cross(Parts from, Parts to, double bytes);
+  void cross(Parts out, Parts in, double bytes);
   void match(Parts& from, Parts& to, double bytes, bool (*meet)(const Part&, const Part&));
   void add(const Part& from, const Part& to, double bytes);
   void add_weak_ports(std::span<const int> ranks);
