@@ -18,8 +18,8 @@ class TimeCurve {
   Seconds at(double bytes) const;
   // The same, but in proportion to the bytes above its upper end.
   Seconds in_proportion(double bytes) const;
-  // Returns the points between which these bytes lie, and how far from the first to the second, from
-  // 0 to 1, straight in log(bytes); beyond an end that end twice.
+  // Returns the points between which these bytes lie, and how far from the first to the second,
+  // from 0 to 1, straight in log(bytes); beyond an end that end twice.
   struct Between {
     double before = 0, after = 0;  // bytes
     double part = 0;

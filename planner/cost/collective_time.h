@@ -34,12 +34,12 @@
 //   nodes     of what moves in a node and over its border at once, the slower counts
 //
 // Measured times of the device override it in one node, and over nodes where a profile brings some
-// with as many ranks in each: the formula times measured over formula in the nearest measured group,
-// between two measured sizes straight in its logarithm, beyond them as at the last. Over nodes the measured group counts as
-// alone on an idle network, so that what shares the network slows a group as in the formula.
-// Members that have only part of their fast links together, or none, run rings at the links' rates
-// with the device's starts; measured times and NVLS are of whole links.
-// Without a CollectiveProfile: rings at the links' rates, started in collective_intra.
+// with as many ranks in each: the formula times measured over formula in the nearest measured
+// group, between two measured sizes straight in its logarithm, beyond them as at the last. Over
+// nodes the measured group counts as alone on an idle network, so that what shares the network
+// slows a group as in the formula. Members that have only part of their fast links together, or
+// none, run rings at the links' rates with the device's starts; measured times and NVLS are of
+// whole links. Without a CollectiveProfile: rings at the links' rates, started in collective_intra.
 // Left out: CollNet, registered buffers, several channels that differ.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Faults in who takes part; the same on all ranks, so that both sides of each meeting agree.
-#include "planner/program/job/meetings.h"
 #include "planner/program/job/collectives.h"
+#include "planner/program/job/meetings.h"
 #include "tests/crosscheck/faults/seeded_faults.h"
 
 namespace zplan::seeded {
