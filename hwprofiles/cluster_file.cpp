@@ -121,14 +121,13 @@ Cluster read_cluster_file(const JsonNode& root, const std::string& text,
 
 const EmbeddedFile* find_cluster_file(std::string_view name) {
   for (const EmbeddedFile& file : embedded_clusters())
-    if (std::filesystem::path(file.name).stem() == to_lower(name)) return &file;
+    if (file.stem() == to_lower(name)) return &file;
   return nullptr;
 }
 
 std::vector<std::string> cluster_names() {
   std::vector<std::string> names;
-  for (const EmbeddedFile& file : embedded_clusters())
-    names.push_back(std::filesystem::path(file.name).stem().string());
+  for (const EmbeddedFile& file : embedded_clusters()) names.emplace_back(file.stem());
   std::sort(names.begin(), names.end());
   return names;
 }

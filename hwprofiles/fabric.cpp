@@ -15,10 +15,6 @@ namespace {
 
 std::size_t index_of(VertexId id) { return static_cast<std::size_t>(id.index); }
 
-std::string port_name(std::size_t node, std::size_t port) {
-  return fmt::format("node[{}].port[{}]", node, port);
-}
-
 }  // namespace
 
 void Fabric::finish() {

@@ -24,7 +24,7 @@ namespace zplan {
 
 class Fabric {
  public:
-  // Of a network that is not ideal. Throws Error where a port hangs on no switch or on two, or
+  // The network is not ideal. Throws Error where a port hangs on no switch or on two, or
   // cannot reach the same port of another node: rails may be apart.
   explicit Fabric(const Cluster& cluster);
 
@@ -33,19 +33,19 @@ class Fabric {
   // The same but of a weak port, which is a vertex of its own on the way to this switch.
   VertexId switch_behind(int node, int port) const { return behind_[port_index(node, port)]; }
   bool meet(VertexId a, VertexId b) const { return part_of(a) == part_of(b); }
-  // Whether the ports of each node hang on a switch of its own, as where nodes are wired to each
-  // other.
+  // Returns true if the ports of each node hang on a switch of its own, as where nodes are wired to
+  // each other.
   bool is_direct() const { return direct_; }
-  // What reports call the links: "leaf uplink", "router link".
+  // Returns what reports call the link, as "leaf uplink" or "router to router".
   std::string_view kind(LinkId link) const { return kinds_[kind_number(link)]; }
   std::size_t kind_number(LinkId link) const { return facts(link).kind; }
-  // Of several shortest ways each has a part in proportion to its weight.
+  // Each of several shortest ways has a part in proportion to its weight.
   double weight(LinkId link) const { return facts(link).weight; }
 
   // The same with switches that no load tells apart as one.
   Fabric folded() const;
-  // What the first half of the nodes can send to the second, each port at most at this rate. Of the
-  // network as a whole: a flow may be split over ways of any length.
+  // Returns what the first half of the nodes can send to the second, each port at most at this
+  // rate, where a flow may be split over ways of any length.
   BytesPerSecond bisection(BytesPerSecond port) const;
 
  private:

@@ -15,10 +15,6 @@ namespace {
 // [assumed] All rules together stay below these; more would take minutes to read.
 constexpr std::int64_t kMostSwitches = 200'000, kMostLinks = 4'000'000, kMostTried = 50'000'000;
 
-std::string named(const std::string& set, const std::vector<int>& indices) {
-  return indices.empty() ? set : fmt::format("{}[{}]", set, fmt::join(indices, ","));
-}
-
 std::pair<std::string, std::string> ordered(std::string a, std::string b) {
   return a < b ? std::pair{std::move(a), std::move(b)} : std::pair{std::move(b), std::move(a)};
 }
@@ -124,11 +120,11 @@ class Fabric::Builder {
       count *= size;
     }
     for (std::int64_t i = 0; i < count; ++i) {
-      std::vector<int> indices(set.shape.size());
+      std::vector<std::int64_t> indices(set.shape.size());
       std::int64_t rest = i;
       for (std::size_t axis = indices.size(); axis-- > 0; rest /= set.shape[axis])
-        indices[axis] = static_cast<int>(rest % set.shape[axis]);
-      fabric_.graph_.add_vertex(named(set.name, indices), VertexKind::kSwitch,
+        indices[axis] = rest % set.shape[axis];
+      fabric_.graph_.add_vertex(switch_name(set, indices), VertexKind::kSwitch,
                                 sets_.back().first + static_cast<int>(i));
     }
   }
@@ -177,23 +173,23 @@ class Fabric::Builder {
 
   End end_of(const LinkEnd& end, const std::vector<std::int64_t>& values) const {
     const std::vector<int> shape = shape_of(end.set);
-    std::vector<int> indices;
+    std::vector<std::int64_t> indices;
     std::int64_t at = 0;
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
       const std::int64_t index = end.indices[axis].at(values);
       if (index < 0 || index >= shape[axis])
         throw_bad_input(fmt::format("expected an index from 0 to {} by \"{}\", got {}",
                                     shape[axis] - 1, end.indices[axis].text(), index));
-      indices.push_back(static_cast<int>(index));
+      indices.push_back(index);
       at = at * shape[axis] + index;
     }
     if (end.set < 0)
-      return {.name = fmt::format("node[{}].port[{}]", indices[0], indices[1]),
+      return {.name = port_name(indices[0], indices[1]),
               .is_port = true,
-              .node = indices[0],
-              .port = indices[1]};
+              .node = static_cast<int>(indices[0]),
+              .port = static_cast<int>(indices[1])};
     const Set& set = sets_[static_cast<std::size_t>(end.set)];
-    return {{set.first + static_cast<int>(at)}, named(set.set->name, indices)};
+    return {{set.first + static_cast<int>(at)}, switch_name(*set.set, indices)};
   }
 
   // Returns what is left of the link's rate.

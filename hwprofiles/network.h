@@ -17,8 +17,10 @@
 // are partly taken by other jobs.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,10 @@ struct SwitchSet {
   std::string name;
   std::vector<int> shape;
 };
+
+// A switch or a port is called so: "leaf[3,0]", "spine", "node[12].port[3]".
+std::string switch_name(const SwitchSet& set, std::span<const std::int64_t> indices);
+std::string port_name(std::int64_t node, std::int64_t port);
 
 // An end of a link is a switch or the port of a node.
 struct LinkEnd {
@@ -51,7 +57,7 @@ struct LinkRule {
 
 // Links that carry less than their kind does, or nothing.
 struct WeakLink {
-  std::string from, to;  // "leaf[3,0]", "spine[7]", "node[12].port[3]"
+  std::string from, to;  // as they are called
   double share = 0;      // of the rate
 };
 

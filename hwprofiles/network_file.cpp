@@ -149,9 +149,8 @@ class GraphReader {
     } catch (const Error& error) {
       node.fail(error.what());
     }
-    if (end.set < 0) return fmt::format("node[{}].port[{}]", places[0], places[1]);
-    const SwitchSet& set = rules_.switches[static_cast<std::size_t>(end.set)];
-    return places.empty() ? set.name : fmt::format("{}[{}]", set.name, fmt::join(places, ","));
+    if (end.set < 0) return port_name(places[0], places[1]);
+    return switch_name(rules_.switches[static_cast<std::size_t>(end.set)], places);
   }
 
   void read_weak(const JsonNode& node) {

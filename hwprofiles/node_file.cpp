@@ -147,8 +147,7 @@ NodeFile base_of(const JsonNode& name, const std::string& folder, int depth) {
     return complete(parse_json(text, path), text, path, depth + 1);
   }
   std::vector<std::string> names;
-  for (const EmbeddedFile& file : embedded_profiles())
-    names.push_back(std::filesystem::path(file.name).stem().string());
+  for (const EmbeddedFile& file : embedded_profiles()) names.emplace_back(file.stem());
   name.fail(fmt::format("expected a kind of node, got {}{} (known: {}; or a path to a .json file)",
                         name.describe(), did_you_mean(wanted, names), joined(names, ", ")));
 }
@@ -186,7 +185,7 @@ NodeFile complete_node(const JsonNode& own, const std::string& folder) {
 const EmbeddedFile* find_node_file(std::string_view name) {
   const std::string wanted = to_lower(name);
   for (const EmbeddedFile& file : embedded_profiles())
-    if (to_lower(std::filesystem::path(file.name).stem().string()) == wanted) return &file;
+    if (to_lower(file.stem()) == wanted) return &file;
   for (const EmbeddedFile& file : embedded_profiles()) {
     const JsonNode root = parse_json(std::string(file.text), std::string(file.name));
     const auto aliases = find(root, "aliases");

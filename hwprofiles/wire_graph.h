@@ -75,7 +75,7 @@ class WireGraph {
   const Link& link(LinkId id) const;
   std::optional<VertexId> find(std::string_view name) const;
   std::optional<LinkId> link_between(VertexId from, VertexId to) const;
-  // Those that leave the vertex.
+  // Returns those that leave the vertex.
   std::span<const LinkId> links_of(VertexId from) const;
 
   VertexId add_vertex(std::string name, VertexKind kind, int ordinal);
@@ -84,8 +84,8 @@ class WireGraph {
   // The links of the path with the least sum of 1/effective bandwidth. End points (all but switches
   // and sockets) are not passed through. Empty when from == to; throws Error when there is no path.
   std::vector<LinkId> route(VertexId from, VertexId to) const;
-  // By vertex, how many links the shortest path to it has from there, whatever their rate; -1 where
-  // there is none. Of graphs whose links lead both ways it is the number to there as well.
+  // Returns by vertex how many links the shortest path to it has from there, whatever their rate;
+  // -1 where there is none. Of graphs whose links lead both ways it is the number to there as well.
   std::vector<int> hops_from(VertexId from) const;
   // Greatest effective rate that can leave `from` (all sending at once) and reach `to` (either).
   BytesPerSecond max_flow(std::span<const Tap> from, std::span<const Tap> to) const;

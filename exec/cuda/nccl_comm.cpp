@@ -63,37 +63,57 @@ ncclResult_t queue_copies(const CollectiveCall& call, ncclComm_t comm, cudaStrea
   return result == ncclSuccess ? ended : result;
 }
 
-// The kinds that queue_collective() has a call of the library for; copies need none.
-constexpr bool has_call(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllGather || kind == CollectiveKind::kReduceScatter ||
-         kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kBroadcast ||
-         kind == CollectiveKind::kReduce;
+// A call of the library, of n elements a part.
+using LibraryCall = ncclResult_t (*)(const CollectiveCall& call, std::size_t n, ncclDataType_t type,
+                                     ncclComm_t comm, cudaStream_t stream);
+
+// The one place that knows which collectives the library has calls for; null: it has none.
+constexpr LibraryCall library_call(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllGather:
+      return [](const CollectiveCall& call, std::size_t n, ncclDataType_t type, ncclComm_t comm,
+                cudaStream_t stream) {
+        return ncclAllGather(call.input, call.output, n, type, comm, stream);
+      };
+    case CollectiveKind::kReduceScatter:
+      return [](const CollectiveCall& call, std::size_t n, ncclDataType_t type, ncclComm_t comm,
+                cudaStream_t stream) {
+        return ncclReduceScatter(call.input, call.output, n, type, ncclSum, comm, stream);
+      };
+    case CollectiveKind::kAllReduce:
+      return [](const CollectiveCall& call, std::size_t n, ncclDataType_t type, ncclComm_t comm,
+                cudaStream_t stream) {
+        return ncclAllReduce(call.input, call.output, n, type, ncclSum, comm, stream);
+      };
+    case CollectiveKind::kBroadcast:
+      return [](const CollectiveCall& call, std::size_t n, ncclDataType_t type, ncclComm_t comm,
+                cudaStream_t stream) {
+        return ncclBroadcast(call.input, call.output, n, type, call.root, comm, stream);
+      };
+    case CollectiveKind::kReduce:
+      return [](const CollectiveCall& call, std::size_t n, ncclDataType_t type, ncclComm_t comm,
+                cudaStream_t stream) {
+        return ncclReduce(call.input, call.output, n, type, ncclSum, call.root, comm, stream);
+      };
+    default:
+      return nullptr;
+  }
 }
+
 constexpr bool all_can_be_queued() {
   for (int i = 0; i < kCollectiveKindCount; ++i)
-    if (const auto kind = static_cast<CollectiveKind>(i); adds_up(kind) && !has_call(kind))
+    if (const auto kind = static_cast<CollectiveKind>(i);
+        adds_up(kind) && library_call(kind) == nullptr)
       return false;
   return true;
 }
 static_assert(all_can_be_queued(), "a sum needs a call of the library");
 
 ncclResult_t queue_collective(const CollectiveCall& call, ncclComm_t comm, cudaStream_t stream) {
-  const ncclDataType_t type = nccl_type(call.dtype);
+  const LibraryCall queue = library_call(call.kind);
+  if (queue == nullptr) return queue_copies(call, comm, stream);
   const auto n = static_cast<std::size_t>(call.elements);
-  switch (call.kind) {
-    case CollectiveKind::kAllGather:
-      return ncclAllGather(call.input, call.output, n, type, comm, stream);
-    case CollectiveKind::kReduceScatter:
-      return ncclReduceScatter(call.input, call.output, n, type, ncclSum, comm, stream);
-    case CollectiveKind::kAllReduce:
-      return ncclAllReduce(call.input, call.output, n, type, ncclSum, comm, stream);
-    case CollectiveKind::kBroadcast:
-      return ncclBroadcast(call.input, call.output, n, type, call.root, comm, stream);
-    case CollectiveKind::kReduce:
-      return ncclReduce(call.input, call.output, n, type, ncclSum, call.root, comm, stream);
-    default:
-      return queue_copies(call, comm, stream);
-  }
+  return queue(call, n, nccl_type(call.dtype), comm, stream);
 }
 
 bool is_capturing(cudaStream_t stream) {

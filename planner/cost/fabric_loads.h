@@ -1,5 +1,5 @@
-// What the traffic of a class puts on the links of the network (fabric.h), in bytes per byte of its
-// representative.
+// This sums up what the traffic of a class puts on the links of the network (fabric.h), in bytes
+// per byte of its representative.
 //
 //   flows      the members of a group in one island send together to another island, of a ring 1 to
 //              the next, each an equal part, and those there take in equal parts, spread evenly

@@ -30,8 +30,8 @@ class WireLoads {
   // Of ranks of one island: a ring, and `bytes` between any two of them, each way.
   void add_ring(std::span<const int> ranks);
   void add_pairs(std::span<const int> ranks, double bytes);
-  // From one rank to another, over peer links, through DRAM or over the network; null: an ideal
-  // one.
+  // Takes them from one rank to another, over peer links, through DRAM or over the network; null is
+  // an ideal one.
   void add_transfer(int from, int to, FabricLoads* fabric);
   // Of each of these ranks to the network, and from it.
   void add_border(std::span<const int> ranks, double weight);

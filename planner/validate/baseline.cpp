@@ -52,8 +52,6 @@ BaselineRun read_run(const JsonNode& node) {
   return run;
 }
 
-double error_pct(double predicted, double measured) { return 100 * (predicted / measured - 1); }
-
 std::optional<double> time_error(const BaselineRun& run) {
   if (!run.predicted_s || !run.measured_s) return std::nullopt;
   return error_pct(*run.predicted_s, *run.measured_s);

@@ -21,6 +21,11 @@ namespace zplan {
 // Seconds of a predicted step by part (sim/step_split.h), by StepUse; they add up to the step.
 using StepParts = std::array<double, sim::kStepUseCount>;
 
+// (predicted - measured) / measured, in per cent.
+inline double error_pct(double predicted, double measured) {
+  return 100 * (predicted / measured - 1);
+}
+
 struct RunResult {
   std::string id, group, stack, kernel_set;
   std::string sweep;  // equal: plans for the same task, model, GPUs, sequence and global batch
@@ -38,9 +43,8 @@ struct RunResult {
   bool has_time() const { return predicted_s && measured_s; }
   bool in_interval() const { return low_s <= *measured_s && *measured_s <= high_s; }
   bool has_memory() const { return predicted_gib && measured_gib; }
-  // (predicted - measured) / measured, in per cent.
-  double time_error_pct() const { return 100 * (*predicted_s / *measured_s - 1); }
-  double memory_error_pct() const { return 100 * (*predicted_gib / *measured_gib - 1); }
+  double time_error_pct() const { return error_pct(*predicted_s, *measured_s); }
+  double memory_error_pct() const { return error_pct(*predicted_gib, *measured_gib); }
 };
 
 RunResult evaluate(const RunRecord& run, const RunCatalogues& catalogues,

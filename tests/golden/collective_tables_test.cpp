@@ -73,7 +73,7 @@ void add(Errors& errors, std::string_view what, std::string_view of, CollectiveK
       std::abs(predicted / measured - 1));
 }
 
-// One row: within the goal, or as far from it as known.
+// A row is within the goal, or as far from it as known.
 void hold(const std::string& row, const std::vector<double>& errors) {
   const double median = part(errors, 0.5), tail = part(errors, 0.9);
   fmt::print("{:52} median {:5.1f} %, p90 {:5.1f} %, {} sizes\n", row, 100 * median, 100 * tail,

@@ -11,12 +11,6 @@
 namespace zplan {
 namespace {
 
-// "planner/cli/schemas/sweep.json" -> "sweep"
-std::string word_of(const EmbeddedFile& file) {
-  const std::string_view name = file.name.substr(file.name.rfind('/') + 1);
-  return std::string(name.substr(0, name.rfind('.')));
-}
-
 // This word names the schema of training runs, which derives from a table (run_keys.h).
 constexpr std::string_view kRunsWord = "runs";
 
@@ -39,8 +33,8 @@ std::vector<std::string> schema_tags() {
 std::string schema_text(std::string_view name) {
   std::vector<std::string> words;
   for (const EmbeddedFile& file : embedded_schemas()) {
-    if (name == tag_of(file) || name == word_of(file)) return std::string(file.text);
-    words.push_back(word_of(file));
+    if (name == tag_of(file) || name == file.stem()) return std::string(file.text);
+    words.emplace_back(file.stem());
   }
   if (name == kRunTag || name == kRunsWord) return run_schema();
   words.emplace_back(kRunsWord);

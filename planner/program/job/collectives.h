@@ -1,4 +1,5 @@
-// What a collective does with its members' memory, read from its row (collective_rows.h).
+// This says what a collective does with its members' memory, as its row has it
+// (collective_rows.h).
 //
 // Memory is counted in parts of equal size. A member brings or gets, as `input` and `output` say,
 //   kPart          one part
@@ -56,35 +57,36 @@ constexpr std::int64_t parts_of(Holding holding, std::int64_t members) {
   return has_parts(holding) ? members : 1;
 }
 
-// Whether only one member has the input, or gets the output: Node::member says which.
+// Returns true if only one member has the input, or gets the output; Node::member says which.
 constexpr bool has_root(CollectiveKind kind) {
   return is_of_root(row_of(kind).input) || is_of_root(row_of(kind).output);
 }
 constexpr bool adds_up(CollectiveKind kind) { return row_of(kind).result == Result::kSum; }
-// Whether every member gets the sum of whole inputs: a ring passes twice.
+// Returns true if every member gets the sum of whole inputs; a ring then passes twice.
 constexpr bool sums_for_all(CollectiveKind kind) {
   return adds_up(kind) && row_of(kind).output == Holding::kPart &&
          row_of(kind).input == Holding::kPart;
 }
-// Whether members give each other a part: each pair of them meets.
+// Returns true if members give each other a part, so that each pair of them meets.
 constexpr bool exchanges(CollectiveKind kind) {
   return row_of(kind).input == Holding::kParts && row_of(kind).output == Holding::kParts;
 }
 constexpr bool shifts(CollectiveKind kind) { return row_of(kind).result == Result::kNext; }
-// Whether members only hand on what they have, which is then never in place: nothing is added up,
-// nothing comes to all of them.
+// Returns true if members only hand on what they have, which is then never in place: nothing is
+// added up, and nothing comes to all of them.
 constexpr bool hands_on(CollectiveKind kind) { return exchanges(kind) || shifts(kind); }
-// Whether one end is a part and the other one holds it among the parts for all members.
+// Returns true if one end is a part and the other one holds it among the parts for all members.
 constexpr bool keeps_part_in_place(CollectiveKind kind) {
   return has_parts(row_of(kind).input) != has_parts(row_of(kind).output);
 }
 
-// Whether one of its buffers holds a part for each member.
+// Returns true if one of its buffers holds a part for each member.
 constexpr bool is_cut(CollectiveKind kind) {
   return has_parts(row_of(kind).input) || has_parts(row_of(kind).output);
 }
 
-// Of these calibrations measure curves; of what is handed to the next member only the start counts.
+// Calibrations measure curves of these; of what is handed to the next member the start alone
+// counts.
 constexpr bool is_measured(CollectiveKind kind) { return !shifts(kind); }
 std::vector<CollectiveKind> measured_kinds();
 
@@ -93,8 +95,8 @@ struct PartOf {
   int member = 0, part = 0;
   friend constexpr bool operator==(const PartOf&, const PartOf&) = default;
 };
-// Where member `to` of `members` gets part `j` of its output from; of a sum the part is that of
-// every member, and the member says nothing.
+// Returns where member `to` of `members` gets part `j` of its output from. Of a sum the part is
+// that of every member, and the member says nothing.
 constexpr PartOf source_of(const CollectiveRow& row, int members, int root, int to, int j) {
   const int part = has_parts(row.input) ? to : 0;
   if (row.result == Result::kNext) return {(to + members - 1) % members, part};
@@ -103,7 +105,7 @@ constexpr PartOf source_of(const CollectiveRow& row, int members, int root, int 
 constexpr PartOf source_of(CollectiveKind kind, int members, int root, int to, int j) {
   return source_of(row_of(kind), members, root, to, j);
 }
-// Whether a member brings or gets what `holding` says.
+// Returns true if the member brings or gets what `holding` says.
 constexpr bool takes_part(Holding holding, int member, int root) {
   return !is_of_root(holding) || member == root;
 }

@@ -10,24 +10,14 @@
 #include "planner/core/json_reader.h"
 #include "planner/cost/mesh_wires.h"
 #include "tests/support/meshes.h"
+#include "tests/support/network_loads.h"
 
 namespace zplan {
 namespace {
 
+using testing_support::slowest;
+using testing_support::Slowest;  // per byte of a rank
 using testing_support::groups::kData;
-using Slowest = std::map<std::string, double>;  // by kind of link: seconds per byte of a rank
-
-Slowest slowest(const Fabric& fabric, const std::vector<double>& loads) {
-  Slowest most;
-  for (std::size_t i = 0; i < loads.size(); ++i) {
-    const LinkId id{static_cast<std::int32_t>(i)};
-    const double time = loads[i] / fabric.graph().link(id).capacity.value;
-    if (time <= 0) continue;
-    double& known = most[std::string(fabric.kind(id))];
-    known = std::max(known, time);
-  }
-  return most;
-}
 
 // Every flow from rank to rank over every link of the network; nothing is folded.
 class Expanded {

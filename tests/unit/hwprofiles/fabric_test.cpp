@@ -9,6 +9,7 @@
 #include "hwprofiles/cluster_file.h"
 #include "hwprofiles/fabric_routes.h"
 #include "planner/core/json_reader.h"
+#include "tests/support/network_loads.h"
 
 namespace zplan {
 namespace {
@@ -85,18 +86,8 @@ TEST(Fabric, FoldedLinksCarryWhatEachOfTheirsDoes) {
         routes.add(whole.switch_of(from, port), whole.switch_of(to, port), 1, loads);
         folded_routes.add(folded.switch_of(from, port), folded.switch_of(to, port), 1,
                           folded_loads);
-        const auto slowest = [](const Fabric& fabric, const std::vector<double>& of) {
-          std::map<std::string, double> most;
-          for (std::size_t i = 0; i < of.size(); ++i) {
-            const LinkId id{static_cast<std::int32_t>(i)};
-            const double time = of[i] / fabric.graph().link(id).capacity.value;
-            if (time <= 0) continue;
-            double& known = most[std::string(fabric.kind(id))];
-            known = std::max(known, time);
-          }
-          return most;
-        };
-        const auto expanded = slowest(whole, loads), one = slowest(folded, folded_loads);
+        const auto expanded = testing_support::slowest(whole, loads);
+        const auto one = testing_support::slowest(folded, folded_loads);
         ASSERT_EQ(expanded.size(), one.size());
         for (const auto& [kind, time] : expanded)
           EXPECT_NEAR(one.at(kind), time, 1e-9 * time) << cluster.name << ' ' << kind;
