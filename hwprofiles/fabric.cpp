@@ -11,11 +11,6 @@
 #include "planner/core/error.h"
 
 namespace zplan {
-namespace {
-
-std::size_t index_of(VertexId id) { return static_cast<std::size_t>(id.index); }
-
-}  // namespace
 
 void Fabric::finish() {
   find_parts();

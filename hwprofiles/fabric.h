@@ -56,8 +56,8 @@ class Fabric {
   class Builder;
 
   Fabric() = default;
-  const Facts& facts(LinkId link) const { return facts_[static_cast<std::size_t>(link.index)]; }
-  int part_of(VertexId at) const { return parts_[static_cast<std::size_t>(at.index)]; }
+  const Facts& facts(LinkId link) const { return facts_[index_of(link)]; }
+  int part_of(VertexId at) const { return parts_[index_of(at)]; }
   std::size_t kind_of(const std::string& name);
   void add_link(VertexId from, VertexId to, BytesPerSecond rate, double weight, std::size_t kind,
                 std::string name);

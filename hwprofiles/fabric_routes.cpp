@@ -5,12 +5,6 @@
 #include <span>
 
 namespace zplan {
-namespace {
-
-std::size_t index_of(VertexId id) { return static_cast<std::size_t>(id.index); }
-std::size_t index_of(LinkId id) { return static_cast<std::size_t>(id.index); }
-
-}  // namespace
 
 FabricRoutes::FabricRoutes(const Fabric& fabric)
     : fabric_(fabric), ways_(fabric.graph().vertices().size()) {

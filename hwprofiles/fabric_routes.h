@@ -36,7 +36,7 @@ class FabricRoutes {
     int depth = 0;       // links until there are
   };
 
-  const OnlyWay& way(VertexId at) const { return ways_[static_cast<std::size_t>(at.index)]; }
+  const OnlyWay& way(VertexId at) const { return ways_[index_of(at)]; }
   void find_only_ways();
   std::shared_ptr<const std::vector<int>> hops_to(VertexId to) const;
   void add_spread(VertexId from, VertexId to, double bytes, std::vector<double>& loads) const;

@@ -31,8 +31,6 @@ bool is_transit(VertexKind kind) {
          kind == VertexKind::kSocket || kind == VertexKind::kSwitch;
 }
 
-std::size_t index_of(VertexId id) { return static_cast<std::size_t>(id.index); }
-
 void add_flow_edge(FlowGraph& graph, std::size_t from, std::size_t to, BytesPerSecond most) {
   const auto forth = boost::add_edge(from, to, graph).first;
   const auto back = boost::add_edge(to, from, graph).first;
@@ -42,15 +40,14 @@ void add_flow_edge(FlowGraph& graph, std::size_t from, std::size_t to, BytesPerS
   boost::put(boost::edge_reverse, graph, back, forth);
 }
 
-struct Numbered {
-  std::int32_t link = -1;
-};
-using Graph =
-    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Numbered>;
-
 }  // namespace
 
 struct WireGraph::Searched {
+  struct Numbered {
+    std::int32_t link = -1;
+  };
+  using Graph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS,
+                                      boost::no_property, Numbered>;
   Graph graph;
 };
 
@@ -60,9 +57,7 @@ WireGraph& WireGraph::operator=(WireGraph&&) noexcept = default;
 WireGraph::~WireGraph() = default;
 
 const Vertex& WireGraph::vertex(VertexId id) const { return vertices_.at(index_of(id)); }
-const Link& WireGraph::link(LinkId id) const {
-  return links_.at(static_cast<std::size_t>(id.index));
-}
+const Link& WireGraph::link(LinkId id) const { return links_.at(index_of(id)); }
 
 std::optional<VertexId> WireGraph::find(std::string_view name) const {
   const auto found = std::find_if(vertices_.begin(), vertices_.end(),
@@ -89,19 +84,19 @@ LinkId WireGraph::add_link(VertexId from, VertexId to, const LinkClass& link, st
   const LinkId id{static_cast<std::int32_t>(links_.size())};
   links_.push_back({std::move(name), from, to, link.capacity, link.efficiency});
   out_[index_of(from)].push_back(id);
-  boost::add_edge(index_of(from), index_of(to), Numbered{id.index}, searched_->graph);
+  boost::add_edge(index_of(from), index_of(to), Searched::Numbered{id.index}, searched_->graph);
   return id;
 }
 
 std::vector<LinkId> WireGraph::route(VertexId from, VertexId to) const {
-  const Graph& graph = searched_->graph;
-  const auto cost = boost::make_function_property_map<Graph::edge_descriptor>(
-      [&](const Graph::edge_descriptor& edge) {
+  const Searched::Graph& graph = searched_->graph;
+  const auto cost = boost::make_function_property_map<Searched::Graph::edge_descriptor>(
+      [&](const Searched::Graph::edge_descriptor& edge) {
         const Link& step = link({graph[edge].link});
         const bool leaves = step.from == from || is_transit(vertex(step.from).kind);
         return leaves ? 1 / step.effective().value : std::numeric_limits<double>::max();
       });
-  std::vector<Graph::vertex_descriptor> before(vertices_.size());
+  std::vector<Searched::Graph::vertex_descriptor> before(vertices_.size());
   const auto at =
       boost::make_iterator_property_map(before.begin(), boost::get(boost::vertex_index, graph));
   boost::dijkstra_shortest_paths(graph, index_of(from),
@@ -119,7 +114,7 @@ std::vector<LinkId> WireGraph::route(VertexId from, VertexId to) const {
 std::vector<int> WireGraph::hops_from(VertexId from) const {
   std::vector<int> hops(vertices_.size(), -1);
   hops[index_of(from)] = 0;
-  const Graph& graph = searched_->graph;
+  const Searched::Graph& graph = searched_->graph;
   const auto at =
       boost::make_iterator_property_map(hops.begin(), boost::get(boost::vertex_index, graph));
   boost::breadth_first_search(

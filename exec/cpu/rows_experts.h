@@ -102,6 +102,7 @@ constexpr auto expert_rows() {
       prepared<DispatchEntry, ProductRow<T, GemmOp::kNN>>(K::kRouterForward),
       row(K::kChooseExperts, read_choose_experts<T>, [](auto... x) { choose_experts<T>(x...); }),
       row(K::kPlaceRows, read_place_rows, [](const RowPlacing& x) { place_rows(x); }),
+      row(K::kSelectRows, read_select_rows, [](const RowSelection& x) { select_rows(x); }),
       row(K::kCountChoices, read_count_choices, [](const ChoiceCounts& x) { count_choices(x); }),
       row(K::kBalanceBias, read_balance_bias<T>, [](const auto& x) { balance_bias(x); }),
       row(K::kDispatchRows, read_dispatch_rows<T>, [](auto... x) { dispatch_rows<T>(x...); }),

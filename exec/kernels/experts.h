@@ -83,6 +83,14 @@ struct BiasBalance {
 };
 
 // Rows of `width` elements in g parts, each with room for `room` of them.
+// Rows of one rank among those of all.
+struct RowSelection {
+  std::int32_t* own;             // [T, k]
+  const std::int32_t* rows;      // [T, k]
+  std::int64_t tokens, choices;  // T, k
+  std::int64_t ranks, room, place;
+};
+
 struct RowShape {
   std::int64_t tokens, choices, ranks, experts, room, width;
 };

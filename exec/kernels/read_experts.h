@@ -83,6 +83,16 @@ inline constexpr auto read_place_rows = [](const KernelCall& c, const auto& body
                   .adds = c[3].adds()});
 };
 
+inline constexpr auto read_select_rows = [](const KernelCall& c, const auto& body) {
+  body(RowSelection{.own = c[1].as<std::int32_t>(),
+                    .rows = c[0].as<std::int32_t>(),
+                    .tokens = c[0].shape()[0],
+                    .choices = c[0].shape()[1],
+                    .ranks = c.attributes[0],
+                    .room = c.attributes[1],
+                    .place = c.attributes[2]});
+};
+
 inline constexpr auto read_count_choices = [](const KernelCall& c, const auto& body) {
   body(ChoiceCounts{
       .counts = c[1].as<double>(),

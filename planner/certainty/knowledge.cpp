@@ -166,7 +166,8 @@ std::optional<std::string> unknown_software(const Evidence& evidence,
                                             const std::optional<MeasuredStack>& measured,
                                             const Kind& kind) {
   const std::string& stack = evidence.stack.name;
-  if (!evidence.stated) return fmt::format("the software is not stated: {} assumed", stack);
+  if (!evidence.stated)
+    return fmt::format("software or kernels that are not known to be those of {}", stack);
   if (!measured) return fmt::format("no run of stack {} was ever measured", stack);
   if (has_class(measured, kind.device)) return std::nullopt;
   return fmt::format("no run of stack {} on {}", stack, kind.device);

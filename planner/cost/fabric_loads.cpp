@@ -8,8 +8,6 @@ namespace {
 
 constexpr double kRounding = 1e-9;  // of sums of equal parts
 
-std::size_t index_of(LinkId id) { return static_cast<std::size_t>(id.index); }
-
 }  // namespace
 
 FabricLoads::FabricLoads(const NodeWires& wires, const Seating& seating)

@@ -12,7 +12,7 @@ namespace {
 std::vector<WireShare> busiest(const WireLoads& loads, const FabricLoads& network) {
   std::vector<WireShare> shares = loads.busiest();
   for (const FabricLoads::Load& most : network.busiest())
-    shares.push_back({{kNetwork, static_cast<std::size_t>(most.link.index)}, most.weight});
+    shares.push_back({{kNetwork, index_of(most.link)}, most.weight});
   return shares;
 }
 

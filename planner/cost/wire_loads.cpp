@@ -22,7 +22,7 @@ WireLoads::WireLoads(const Cluster& cluster, NodeWires& wires, const Seats& seat
 void WireLoads::add(int node, std::span<const LinkId> route, double weight) {
   const auto at = loads_.find(node);
   if (at == loads_.end()) return;
-  for (const LinkId link : route) at->second[static_cast<std::size_t>(link.index)] += weight;
+  for (const LinkId link : route) at->second[index_of(link)] += weight;
 }
 
 void WireLoads::add_spread(int node, std::span<const NodeWires::Route> routes, double weight) {

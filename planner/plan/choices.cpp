@@ -87,6 +87,9 @@ std::string_view name(LayerOperator op) {
 std::string_view name(Schedule schedule) {
   return kWordsOf<Schedule>[static_cast<std::size_t>(schedule)];
 }
+std::string_view name(Dispatcher dispatcher) {
+  return kWordsOf<Dispatcher>[static_cast<std::size_t>(dispatcher)];
+}
 std::string_view name(LaunchMode launch) {
   return kWordsOf<LaunchMode>[static_cast<std::size_t>(launch)];
 }

@@ -42,6 +42,8 @@ inline constexpr std::array<std::string_view, 10> kWordsOf<Schedule>{
     "1f1b",       "gpipe",    "interleaved",   "zb-v",      "zb-h1",
     "dualpipe-v", "dualpipe", "pipedream-2bw", "pipedream", "file"};
 template <>
+inline constexpr std::array<std::string_view, 2> kWordsOf<Dispatcher>{"alltoall", "allgather"};
+template <>
 inline constexpr std::array<std::string_view, 2> kWordsOf<LaunchMode>{"stream", "graph"};
 template <>
 inline constexpr std::array<std::string_view, 3> kWordsOf<GradientCast>{"none", "before_reduction",

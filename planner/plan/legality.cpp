@@ -316,6 +316,9 @@ Reason wrong_whole_experts(const Plan& p) {
 Reason wrong_expert_ranks(const Plan& p, const ModelShape& model) {
   if (Reason why = wrong_whole_experts(p)) return why;
   const std::int32_t ep = p.parallel.ep;
+  if (ep == 1 && p.dispatcher != Plan().dispatcher)
+    return fmt::format("dispatcher {} brings tokens to experts of other ranks: it needs ep > 1",
+                       name(p.dispatcher));
   if (ep == 1) return std::nullopt;
   const bool folds = p.parallel.folds_experts();
   const std::int64_t across = std::int64_t{p.parallel.dp} * (folds ? p.parallel.tp : 1);
@@ -387,6 +390,9 @@ Reason needs_experts(const Plan& p) {
     return "expert tensor parallelism is of experts; the model has none";
   if (p.capacity_factor > 0) return "a capacity factor is of experts; the model has none";
   if (p.expert_imbalance > 0) return "an imbalance is that of experts; the model has none";
+  if (p.dispatcher != Plan().dispatcher)
+    return fmt::format("dispatcher {} brings tokens to experts; the model has none",
+                       name(p.dispatcher));
   return std::nullopt;
 }
 

@@ -49,12 +49,18 @@ enum class Schedule : std::uint8_t {
 // Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.
 enum class RankOrder : std::uint8_t { kDataFirst, kPipelineFirst };
 
+// What brings tokens to experts on other ranks (planner/lower/blocks/token_dispatch.h).
+enum class Dispatcher : std::uint8_t { kAllToAll, kAllGather };
+
 struct Parallel {
   std::int32_t dp = 1;  // data parallel replicas
   std::int32_t tp = 1;  // tensor parallel ranks of a replica [Shoeybi19]
   std::int32_t pp = 1;  // pipeline stages
   // Pieces of the model that a stage has; 0: as few as the schedule takes [Narayanan21 sec 2.2].
   std::int32_t chunks = 0;
+  // Rounds of equally many micro-batches that a step is cut into: the pipeline runs empty after
+  // each, as where gradients are accumulated over whole runs of it. Updates come after the last.
+  std::int32_t flushes = 1;
   bool sequence_parallel = false;  // norms and residuals split over the tp ranks [Korthikanti22]
   // Ranks that share one copy of what ZeRO shards; each of the replicas() / shards groups has a
   // copy of its own. 0: all replicas [Zhao23 sec 3.2.2].
@@ -150,6 +156,9 @@ class OperatorSet {
   bool empty() const { return bits_ == 0; }
   std::uint32_t bits() const { return bits_; }
   friend OperatorSet operator|(OperatorSet a, OperatorSet b) { return a.bits_ |= b.bits_, a; }
+  OperatorSet without(OperatorSet others) const {
+    return others.bits_ = bits_ & ~others.bits_, others;
+  }
   bool meets(OperatorSet other) const { return (bits_ & other.bits_) != 0; }
   friend auto operator<=>(const OperatorSet&, const OperatorSet&) = default;
 
@@ -243,6 +252,7 @@ struct Plan {
   // Of the tokens of a sequence an expert takes ceil(factor x tokens x k / E), in their order; the
   // others' choice of it is dropped [Lepikhin20 sec 2.2]. 0: it takes all.
   double capacity_factor = 0;
+  Dispatcher dispatcher = Dispatcher::kAllToAll;  // where experts are on several ranks
   // The rank with the most work for its experts has so many times the mean of it. Room for the rows
   // that one rank sends to another is made for so many times their mean, too, where nothing is
   // dropped. 0: the work is even, and there is room for whatever the router chooses.
@@ -404,6 +414,7 @@ std::string_view name(Recompute recompute);
 std::string_view name(LayerOperator op);
 std::string_view name(Schedule schedule);
 std::string_view name(LaunchMode launch);
+std::string_view name(Dispatcher dispatcher);
 std::string_view name(RankOrder order);
 std::string_view name(GradientCast cast);
 

@@ -41,8 +41,9 @@ struct ScheduleRow {
   Reason (*fault)(const Plan& plan) = [](const Plan&) { return Reason(); };
 };
 
+// Those of a round.
 std::int32_t micro_batches_of(const Plan& plan) {
-  return static_cast<std::int32_t>(plan.micro_steps());
+  return static_cast<std::int32_t>(plan.micro_steps() / plan.parallel.flushes);
 }
 
 ChunkMap one_piece_each(const Plan& plan) { return looped_chunks(plan.parallel.pp, 1); }
@@ -348,6 +349,20 @@ bool turns(const ChunkMap& pieces) {
   return false;
 }
 
+Reason wrong_flushes(const Plan& plan) {
+  const std::int32_t flushes = plan.parallel.flushes;
+  if (flushes == 1) return std::nullopt;
+  if (plan.parallel.pp == 1)
+    return fmt::format("{} rounds of a pipeline need pp > 1: one stage has no bubble", flushes);
+  if (plan.schedule == Schedule::kFile || row_of(plan).across_steps)
+    return fmt::format("schedule {} has one round in a step, not {}", name(plan.schedule), flushes);
+  std::int64_t even = std::min<std::int64_t>(flushes, plan.micro_steps());
+  while (plan.micro_steps() % even != 0) --even;
+  if (even == flushes) return std::nullopt;
+  return fmt::format("{} rounds do not cut {} micro-steps evenly; {} would", flushes,
+                     plan.micro_steps(), even);
+}
+
 // Pieces at the ends of the model may have none.
 Reason no_layers(const Plan& plan) {
   if (plan.stage_layers.empty() || chunks_of(plan) == 1) return std::nullopt;
@@ -398,6 +413,7 @@ bool has_parts_of_backward(const Plan& plan) {
 std::int32_t Plan::pieces() const { return parallel.pp * chunks_of(*this); }
 
 Reason schedule_fault(const Plan& plan) {
+  if (Reason why = wrong_flushes(plan)) return why;
   if (Reason why = row_of(plan).fault(plan)) return why;
   if (Reason why = wrong_chunks(plan)) return why;
   if (Reason why = no_layers(plan)) return why;
@@ -407,7 +423,7 @@ Reason schedule_fault(const Plan& plan) {
 ChunkMap pieces_of(const Plan& plan) { return row_of(plan).pieces(plan); }
 
 PassOrder order_of_stage(const Plan& plan, std::int32_t stage) {
-  return row_of(plan).order(plan, stage);
+  return in_rounds(row_of(plan).order(plan, stage), plan.parallel.flushes);
 }
 
 bool reaches_across_steps(const Plan& plan) {
@@ -466,7 +482,7 @@ StagePieces in_flight_of_stages(const Plan& plan) {
 }
 
 double most_in_flight(const Plan& plan) {
-  const auto all = static_cast<double>(plan.micro_steps());
+  const double all = micro_batches_of(plan);
   const double factor = row_of(plan).in_flight;
   return factor == 0 ? all : std::min(all, factor * plan.parallel.pp);
 }

@@ -223,7 +223,8 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
                     plan.parallel.ep,
                     plan.capacity_factor,
                     plan.expert_imbalance,
-                    plan.parallel.folds_experts()};
+                    plan.parallel.folds_experts(),
+                    plan.dispatcher};
   const auto [at, is_new] = work_.try_emplace(key);
   if (!is_new) return at->second;
   const Decoder model(model_, plan, kernels);

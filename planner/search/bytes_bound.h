@@ -35,9 +35,10 @@ class BytesBounds {
   using UnitKey =
       std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int64_t, Gather, OptimizerKind,
                  std::int32_t, TrainedChoice, std::int32_t, bool, bool, const KernelSet*>;
-  using WorkKey = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t,
-                             std::int64_t, std::int64_t, Replay, Tier, const KernelSet*, bool, bool,
-                             bool, bool, bool, TrainedChoice, std::int32_t, double, double, bool>;
+  using WorkKey =
+      std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int64_t,
+                 std::int64_t, Replay, Tier, const KernelSet*, bool, bool, bool, bool, bool,
+                 TrainedChoice, std::int32_t, double, double, bool, Dispatcher>;
   struct States {
     Layout layout;
     std::map<ParameterBuffers, Footprint> parameters{};

@@ -223,8 +223,8 @@ class PlanEvaluator {
   // Remembered, too: counting takes a while with many micro-batches.
   const StagePieces& in_flight(const Plan& plan) {
     const std::lock_guard lock(mutex_);
-    StagePieces& known =
-        in_flight_[{plan.schedule, plan.parallel.pp, plan.pieces(), plan.micro_steps()}];
+    StagePieces& known = in_flight_[{plan.schedule, plan.parallel.pp, plan.pieces(),
+                                     plan.parallel.flushes, plan.micro_steps()}];
     if (known.empty()) known = in_flight_of_stages(plan);
     return known;
   }
@@ -240,7 +240,9 @@ class PlanEvaluator {
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, RankOrder, std::size_t>,
            std::vector<NodeFill>>
       fills_;
-  std::map<std::tuple<Schedule, std::int32_t, std::int32_t, std::int64_t>, StagePieces> in_flight_;
+  std::map<std::tuple<Schedule, std::int32_t, std::int32_t, std::int32_t, std::int64_t>,
+           StagePieces>
+      in_flight_;
   Works exchanged_, copied_;
 };
 

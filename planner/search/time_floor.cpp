@@ -163,6 +163,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
                 plan.kernel_set,
                 plan.capacity_factor,
                 plan.expert_imbalance,
+                plan.dispatcher,
                 waits};
   {
     const std::lock_guard lock(mutex_);

@@ -1,5 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "planner/plan/choice_text.h"
+#include "planner/plan/decision.h"
 #include "planner/validate/record_subjects.h"
 
 namespace zplan {
@@ -9,12 +13,22 @@ namespace zplan {
 // stated only, and taken as even else.
 constexpr double kEven = 1;
 
+// Whether experts can be spread over so many ranks only if tensor parallel ones have whole ones.
+static bool only_whole(const Parallel& ranks) {
+  return ranks.dp % ranks.ep != 0 && ranks.ep % ranks.tp == 0 &&
+         ranks.dp * ranks.tp % ranks.ep == 0;
+}
+
 Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   if (!run.model.experts) return std::nullopt;
   const RunExperts& stated = run.experts;
   Parallel& ranks = out.plan.parallel;
   ranks.ep = run.parallel.ep.value_or(1);
   if (stated.tp && *stated.tp != ranks.tp) ranks.expert_tp = *stated.tp;
+  if (!stated.tp && only_whole(ranks)) {
+    ranks.expert_tp = 1;
+    out.flags.emplace_back("whole experts on each tensor parallel rank assumed");
+  }
   if (ranks.expert_tp > 1)
     return not_modelled(
         fmt::format("experts cut over {} ranks, all else over {}", *stated.tp, ranks.tp));
@@ -33,7 +47,15 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
     out.flags.emplace_back("routing without the iterations of Sinkhorn");
     out.stack_stated = false;
   }
-  if (exchanges_experts(run) && stated.dispatcher && *stated.dispatcher != "alltoall") {
+  if (!exchanges_experts(run)) return std::nullopt;
+  if (ranks.tp > 1 && !ranks.folds_experts()) {
+    out.flags.emplace_back("each tensor parallel rank exchanges the rows of all its tokens");
+    out.stack_stated = false;
+  }
+  if (!stated.dispatcher) return std::nullopt;
+  if (std::ranges::find(kWordsOf<Dispatcher>, *stated.dispatcher) != kWordsOf<Dispatcher>.end()) {
+    set_choice(out.plan, "/experts/dispatcher", *stated.dispatcher);
+  } else {
     out.flags.push_back(
         fmt::format("experts exchanged by all-to-all instead of {}", *stated.dispatcher));
     out.stack_stated = false;

@@ -174,7 +174,10 @@ void choose_launches(const RunRecord& run, PlannedRun& out) {
   rates.foreach_update = said.foreach_update.value_or(rates.foreach_update);
   rates.dense_mask = said.dense_mask.value_or(rates.dense_mask);
   if (casts_by_row(run)) rates.fp8_casts = std::max(rates.fp8_casts, kRowCasts);
-  if (!is_pytorch(rates.modules)) return;
+  if (!is_pytorch(rates.modules)) {
+    if (said.compiled.value_or(false)) out.flags.emplace_back("layers compiled: as the software's");
+    return;
+  }
   const bool compiled = said.compiled.value_or(rates.modules == Modules::kCompiled);
   rates.modules = compiled ? Modules::kCompiled : Modules::kEager;
   if (compiled && said.eager_loss.value_or(false))
@@ -188,6 +191,10 @@ void choose_fused_kernels(const RunRecord& run, const std::vector<StackProfile>&
   fuse_loss(run, out);
   age_attention(run, stacks, capability, rates);
   rates.elementwise *= elementwise_share(out.model, kernels, rates.modules);
+  const bool parts = !kernels.fused_norm.value_or(true) ||
+                     !kernels.fused_activation.value_or(true) || !kernels.fused_rope.value_or(true);
+  if (parts && !is_pytorch(rates.modules))
+    out.flags.emplace_back("kernels of norms, activations and positions fused as the software's");
   if (kernels.sums_gradients) rates.sums_apart = !*kernels.sums_gradients;
   const auto& how = kernels.attention;
   if (how == "flex" || how == "triton" || how == "xformers" || how == "aiter" || how == "splash") {
@@ -202,6 +209,8 @@ void choose_head(const RunRecord& run, PlannedRun& out) {
   const std::int64_t stated = head_pieces(run, out);
   const Batch& batch = out.plan.batch;
   Plan alone;
+  alone.parallel.cp = out.plan.parallel.cp;
+  alone.parallel.ring = out.plan.parallel.ring;
   alone.batch = {batch.micro_batch, batch.micro_batch, batch.sequence};
   const auto fits = [&](std::int64_t pieces) {
     alone.head_chunks = static_cast<std::int32_t>(pieces);

@@ -7,6 +7,7 @@
 #include "planner/plan/choices.h"
 #include "planner/program/job/names.h"
 #include "planner/validate/record_subjects.h"
+#include "planner/validate/run_form.h"
 
 namespace zplan {
 namespace {
@@ -39,7 +40,13 @@ void choose_shards(const RunRecord& run, const StackProfile& stack, Plan& plan) 
   plan.prefetch = p.prefetch.value_or(plan.prefetch);
 }
 
+void note_shards(const RunParallel& p, PlannedRun& out) {
+  if (!p.zero_stage && out.plan.replicas() > 1)
+    out.flags.push_back(fmt::format("ZeRO stage {} assumed", out.plan.zero_stage));
+}
+
 void choose_pipeline(const RunParallel& p, Plan& plan) {
+  if (p.pp > 1) plan.parallel.flushes = p.flushes.value_or(1);
   if (p.schedule) set_choice(plan, "/parallel/schedule", *p.schedule);
   const bool takes_turns = plan.schedule == Schedule::kOneForwardOneBackward ||
                            plan.schedule == Schedule::kGpipe ||
@@ -100,8 +107,8 @@ void choose_ports(double per_gpu, PlannedRun& out) {
 Reason choose_parallel(const RunRecord& run, const StackProfile& stack, PlannedRun& out) {
   const RunParallel& p = run.parallel;
   Plan& plan = out.plan;
-  if (p.stage_layers && std::ranges::find(*p.stage_layers, 0) != p.stage_layers->end())
-    return not_modelled("a pipeline stage without layers");
+  if (p.pp > 1 && !p.stage_layers && !said(run, "/pipeline/layout").empty())
+    return not_modelled("a pipeline layout in other letters than E, t, m and L");
   if (p.schedule == "interleaved" && p.interleave.value_or(1) < 2)
     return "interleaved pipeline of chunks that are not stated";
   plan.parallel = {.dp = p.dp,
@@ -110,8 +117,14 @@ Reason choose_parallel(const RunRecord& run, const StackProfile& stack, PlannedR
                    .sequence_parallel = p.tp > 1 && p.sequence_parallel.value_or(false)};
   plan.parallel.cp = p.cp.value_or(1);
   plan.parallel.ring = ring_of(p);
+  const bool plain = !run.model.window.tokens && !run.model.attention_sinks.value_or(false);
+  if (plan.parallel.ring > 1 && !p.ring && !p.cp_communication && !plain) {
+    plan.parallel.ring = 1;
+    out.flags.emplace_back("context parallel ranks that exchange heads assumed");
+  }
   if (p.order) set_choice(plan, "/parallel/order", *p.order);
   choose_shards(run, stack, plan);
+  note_shards(p, out);
   choose_pipeline(p, plan);
   plan.placement = {.params = tier_of(run.offload.params),
                     .grads = tier_of(run.offload.grads),

@@ -8,13 +8,16 @@
 
 #include "hwprofiles/build_cluster.h"
 #include "hwprofiles/memory_quantity.h"
+#include "models/model_formulas.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
 #include "planner/plan/choice_text.h"
 #include "planner/plan/choices.h"
 #include "planner/validate/record_subjects.h"
+#include "planner/validate/run_form.h"
 #include "planner/validate/run_homes.h"
 #include "planner/validate/run_model.h"
+#include "planner/validate/run_spelling.h"
 #include "planner/validate/run_stack.h"
 
 namespace zplan {
@@ -27,7 +30,8 @@ struct Simplification {
 };
 constexpr Simplification kSimplifications[] = {
     {[](const RunRecord& run, const PlannedRun& planned) {
-       return run.recompute == "selective" && planned.plan.recompute_of(0) == Recompute::kNone;
+       return run.recompute == "selective" && !run.recomputed.modules &&
+              planned.plan.recompute_of(0) == Recompute::kNone;
      },
      "selective recomputation is none with fused attention"},
     {[](const RunRecord& run, const PlannedRun& planned) {
@@ -62,6 +66,7 @@ void choose_batch(const RunRecord& run, PlannedRun& out) {
   const std::int64_t global = run.global_batch.value_or(together);
   batch.global_batch = nearest_multiple(global, together);
   if (!run.micro_batch) out.flags.emplace_back("micro-batch 1 assumed");
+  if (!run.global_batch) out.flags.emplace_back("a global batch of one micro-step assumed");
   if (batch.global_batch != global)
     out.flags.push_back(fmt::format("{:.4g} micro-steps rounded to {}",
                                     static_cast<double>(global) / static_cast<double>(together),
@@ -124,24 +129,50 @@ Reason inexpressible_plan(const RunRecord& run) {
   return std::nullopt;
 }
 
+// Returns the number of equal documents of a sequence whose length is nearest to that which is
+// stated, as ratios go.
+std::int64_t documents_of(std::int64_t sequence, std::int64_t tokens) {
+  std::int64_t best = 1;
+  const auto off = [&](std::int64_t documents) {
+    return std::abs(std::log(static_cast<double>(sequence) / static_cast<double>(documents) /
+                             static_cast<double>(tokens)));
+  };
+  for (std::int64_t low = 1; low * low <= sequence; ++low) {
+    if (sequence % low != 0) continue;
+    for (const std::int64_t documents : {low, sequence / low})
+      if (off(documents) < off(best)) best = documents;
+  }
+  return best;
+}
+
 // Documents that attention keeps apart, where they are of one length, are sequences of that length:
 // as many tokens, and positions that begin again. A length that does not divide the sequence is
 // taken as the nearest that does.
 RunRecord as_documents(RunRecord run, std::vector<std::string>& flags) {
   const auto& tokens = run.sequences.document_tokens;
   if (!tokens) return run;
-  const std::int64_t documents = std::max<std::int64_t>(
-      1, std::llround(static_cast<double>(run.model.seq) / static_cast<double>(*tokens)));
+  const std::int64_t documents = documents_of(run.model.seq, *tokens);
   constexpr std::int64_t kMost = 1'000'000'000;  // sequences of a step
   const std::int64_t most = std::max(run.micro_batch.value_or(1), run.global_batch.value_or(1));
-  if (run.model.seq % documents != 0 || documents > kMost / most) {
+  if (documents > kMost / most) {
     flags.push_back(fmt::format("documents of {} tokens not kept apart", *tokens));
     return run;
   }
   run.model.seq /= documents;
+  if (run.model.seq != *tokens)
+    flags.push_back(fmt::format("documents of {} tokens taken as of {}", *tokens, run.model.seq));
   run.micro_batch = run.micro_batch.value_or(1) * documents;
   if (run.global_batch) *run.global_batch *= documents;
   return run;
+}
+
+// A network that is only named is taken as the system's, which is InfiniBand.
+void note_network(const RunRecord& run, PlannedRun& out) {
+  const std::string named = folded(said(run, "/hardware/network"));
+  if (run.hardware.nodes == 1 || run.hardware.scale_out_gb_s_per_gpu || named.empty()) return;
+  if (named.find("infiniband") == named.npos && named.find("ib") != 0)
+    out.flags.emplace_back(
+        "a network as the system's: scale_out_gb_s_per_gpu would state its rate");
 }
 
 void build_hardware(const RunRecord& run, const RunCatalogues& catalogues,
@@ -153,11 +184,32 @@ void build_hardware(const RunRecord& run, const RunCatalogues& catalogues,
   constexpr double kGiga = 1e9;
   if (run.hardware.scale_out_gb_s_per_gpu)
     request.scale_out = BytesPerSecond{*run.hardware.scale_out_gb_s_per_gpu * kGiga};
+  note_network(run, out);
   BuiltCluster built = build_cluster(catalogues.hardware, catalogues.profiles, request);
   out.cluster = std::move(built.cluster);
   out.cluster.stack = rates_of(run, stack, capability, catalogues.stacks);
   out.cluster.memory = memory_of(run, stack);
   out.flags.insert(out.flags.end(), built.assumed.begin(), built.assumed.end());
+}
+
+// [MegatronCore] Ranks that cut heads repeat those of keys and values where they are fewer.
+void repeat_key_heads(PlannedRun& out) {
+  const std::int64_t ranks = out.plan.parallel.tp * out.plan.exchange_ranks();
+  ModelConfig& model = out.model;
+  if (model.latent || model.kv_heads % ranks == 0 || ranks % model.kv_heads != 0) return;
+  out.flags.push_back(
+      fmt::format("{} key-value heads repeated for {} ranks", model.kv_heads, ranks));
+  model.kv_heads = ranks;
+}
+
+// A count of parameters that is not the model's says that the record describes another.
+void note_parameters(const RunRecord& run, PlannedRun& out) {
+  constexpr double kClose = 0.02;
+  if (!run.model.params) return;
+  const auto counted = static_cast<double>(parameter_count(out.model));
+  if (std::abs(*run.model.params / counted - 1) > kClose)
+    out.flags.push_back(
+        fmt::format("{:.4g} parameters stated, {:.4g} counted", *run.model.params, counted));
 }
 
 // Facts beside the decisions of the plan.
@@ -176,6 +228,7 @@ Reason choose_all(const RunRecord& run, const RunCatalogues& catalogues, const S
   for (const auto& [pointer, text] : stack.choices) set_choice(out.plan, pointer, text);
   choose_launches(run, out);
   if (Reason why = choose_parallel(run, stack, out)) return why;
+  repeat_key_heads(out);
   choose_pieces(run, out.plan);
   if (Reason why = choose_kernels(run, stack, device, out)) return why;
   choose_fused_kernels(run, catalogues.stacks, device.capability, out);
@@ -212,6 +265,7 @@ Reason fill(const RunRecord& stated, const RunCatalogues& catalogues, const Stac
   if (Reason why = choose_all(run, catalogues, *stack, device, out)) return why;
   const bool asks = chooses_homes(run) && !takes_homes(*stack, out.plan);
   note_asides(run, out);
+  note_parameters(run, out);
   validate(out.model);
   if (Reason why = illegal(out.plan, shape_of(out.model))) return why;
   if (!asks) return std::nullopt;

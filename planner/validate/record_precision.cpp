@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/core/text.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/validate/record_subjects.h"
 
@@ -96,6 +97,19 @@ GradientCast cast_of(const RunPrecision& p, const PlannedRun& out, DType compute
                                                : GradientCast::kNone;
 }
 
+// Types that a recipe has beside that of its parameters follow them where nothing is said: states
+// of an optimizer of PyTorch are made like its parameters, which are their own master copy.
+void follow_parameters(const RunPrecision& p, DType type, PrecisionRecipe& recipe) {
+  if (!p.master) recipe.master = type;
+  if (!p.moments) recipe.moments = type;
+  if (!p.gradients && !p.reduction) recipe.grad = type;
+}
+
+// Returns the type that gradients are reduced in.
+DType reduced_in(const PrecisionRecipe& recipe, DType compute) {
+  return recipe.grad_cast == GradientCast::kAfterReduction ? compute : recipe.grad;
+}
+
 // The stated element types, in the recipe that the bytes or the software give. Parameters in fp32
 // that a gather casts and that stay gathered are a master copy of those in 16 bits.
 Reason choose_types(const RunRecord& run, PlannedRun& out) {
@@ -107,7 +121,9 @@ Reason choose_types(const RunRecord& run, PlannedRun& out) {
     const DType type = *type_named(*p.params);
     const bool kept = type == DType::kF32 && out.plan.zero_stage < 3;
     recipe.param = kept ? compute : type;
-    if (!p.master)
+    if (is_pytorch(out.cluster.stack.modules) && size_of(type) < size_of(DType::kF32))
+      follow_parameters(p, type, recipe);
+    else if (!p.master)
       recipe.master =
           std::max(recipe.master, type, [](DType a, DType b) { return size_of(a) < size_of(b); });
   }
@@ -119,7 +135,12 @@ Reason choose_types(const RunRecord& run, PlannedRun& out) {
   if (p.master) recipe.master = *type_named(*p.master);
   if (p.moments) recipe.moments = *type_named(*p.moments);
   recipe.separate_master = recipe.master != recipe.param;
+  recipe.main_grad = recipe.main_grad && recipe.grad != DType::kF32;
   recipe.grad_cast = cast_of(p, out, compute);
+  if (p.reduction && *type_named(*p.reduction) != reduced_in(recipe, compute) &&
+      out.plan.replicas() > 1)
+    out.flags.push_back(fmt::format("gradients reduced in {} instead of {}",
+                                    name(reduced_in(recipe, compute)), *p.reduction));
   return wrong_with_stage(recipe, out.plan);
 }
 
@@ -133,6 +154,11 @@ double copied_gradients(const PrecisionRecipe& recipe) {
   const double update = bytes(recipe.grad) + 2 * bytes(recipe.master) + 4 * bytes(recipe.moments) +
                         bytes(recipe.param);
   return (update + 2 * bytes(recipe.moments)) / update;
+}
+
+// Whether some parameters are updated before all gradients, and so their norm, are there.
+bool updates_before_all_gradients(const Plan& plan) {
+  return plan.overlap.optimizer || reaches_across_steps(plan) || updates_each_micro_batch(plan);
 }
 
 }  // namespace
@@ -160,9 +186,8 @@ Reason choose_optimizer(const RunRecord& run, PlannedRun& out) {
   const RunOptimizer& stated = run.optimizer;
   Plan& plan = out.plan;
   if (stated.kind) {
-    const std::string word = *stated.kind == "adam" ? "adamw" : *stated.kind;
-    const auto row = std::ranges::find(kOptimizers, word, &OptimizerRow::word);
-    if (row == std::end(kOptimizers)) return not_modelled("optimizer " + visible(word));
+    const auto row = std::ranges::find(kOptimizers, *stated.kind, &OptimizerRow::word);
+    if (row == std::end(kOptimizers)) return not_modelled("optimizer " + visible(*stated.kind));
     if (row->has_two_rules() && out.model.experts)
       return not_modelled(fmt::format("{} of a model with experts", row->title));
     plan.optimizer.kind = static_cast<OptimizerKind>(row - std::begin(kOptimizers));
@@ -170,6 +195,10 @@ Reason choose_optimizer(const RunRecord& run, PlannedRun& out) {
   plan.optimizer.block = stated.block.value_or(plan.optimizer.block);
   if (!stated.precision_aware.value_or(true))
     out.cluster.stack.optimizer *= copied_gradients(plan.precision);
+  if (!stated.clip && plan.clip && updates_before_all_gradients(plan)) {
+    plan.clip = false;
+    out.flags.emplace_back("no clipping assumed: updates come before the norm of all gradients");
+  }
   plan.clip = stated.clip.value_or(plan.clip);
   if (const double share = stated.cpu_fraction.value_or(0); share > 0) {
     plan.placement.optimizer = Tier::kCpu;

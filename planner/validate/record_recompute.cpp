@@ -101,12 +101,22 @@ std::vector<RecomputeRun> by_modules(const std::vector<std::string>& modules,
   return runs;
 }
 
+// Whether full recomputation is stated beside modules that are not all of a layer, which then say
+// nothing: [MegatronCore] its arguments have core_attn there by default.
+bool full_beside_parts(const RunRecord& run, const ModelConfig& model) {
+  const auto& modules = run.recomputed.modules;
+  if (run.recompute != "full" || !modules || modules->empty()) return false;
+  const OperatorSet layer{kNorm, kQkv, kAttention, kProjection, kFc1, kActivation};
+  return !layer.without(operators_of(*modules, model.experts.has_value())).empty();
+}
+
 std::vector<RecomputeRun> recomputed(const RunRecord& run, const ModelConfig& model,
                                      const StackProfile& stack) {
   const RunRecompute& stated = run.recomputed;
   const std::int64_t all = run.model.layers;
   const std::int32_t layers = stated.layers.value_or(0);
-  if (has(stated.modules, "layer")) return first_layers({Recompute::kFull}, layers, all);
+  if (has(stated.modules, "layer") || full_beside_parts(run, model))
+    return first_layers({Recompute::kFull}, layers, all);
   if (stated.modules && !stated.modules->empty()) return by_modules(*stated.modules, model, layers);
   if (run.recompute == "none" || !run.recompute) return {{}};
   if (run.recompute == "full" || layers > 0) return first_layers({Recompute::kFull}, layers, all);
@@ -115,8 +125,10 @@ std::vector<RecomputeRun> recomputed(const RunRecord& run, const ModelConfig& mo
   return {*recompute_from_words(*run.recompute)};
 }
 
-// Results of operators go to another tier and come back, beside what is recomputed.
-void send_away(OperatorSet operators, Tier tier, RecomputeRun& run) {
+// Results of operators go to another tier and come back, but for those that are recomputed, which
+// nobody keeps.
+void send_away(OperatorSet named, Tier tier, RecomputeRun& run) {
+  const OperatorSet operators = named.without(run.operators);
   if (operators.empty() || run.mode == Recompute::kFull) return;
   run.mode = Recompute::kOperators;
   (tier == Tier::kNvme ? run.on_nvme : run.on_cpu) = operators;
@@ -142,8 +154,10 @@ void send_away(const std::vector<std::string>& modules, const ModelConfig& model
 void note_others(const std::vector<std::string>& modules, std::string_view whole,
                  std::string_view what, PlannedRun& out) {
   for (const std::string& module : modules) {
-    if (module == whole || std::ranges::find(kModules, module, &Module::word) != std::end(kModules))
-      continue;
+    const auto* const known = std::ranges::find(kModules, module, &Module::word);
+    const bool is_there =
+        known != std::end(kModules) && (known->where != Where::kExperts || out.model.experts);
+    if (module == whole || is_there) continue;
     out.flags.push_back(fmt::format("{} not {} by itself", module, what));
     out.stack_stated = false;
   }
@@ -159,7 +173,10 @@ Reason choose_recompute(const RunRecord& run, const StackProfile& stack, Planned
   } else if (run.recompute || stated.modules) {
     plan.recompute = recomputed(run, out.model, stack);
   }
-  if (stated.modules) note_others(*stated.modules, "layer", "recomputed", out);
+  if (full_beside_parts(run, out.model) && !has(stated.modules, "layer"))
+    out.flags.emplace_back("whole layers recomputed, whatever modules are named");
+  else if (stated.modules)
+    note_others(*stated.modules, "layer", "recomputed", out);
   plan.checkpoint_layers = stated.layers_per_checkpoint.value_or(plan.checkpoint_layers);
   plan.partition_activations = stated.partitioned.value_or(plan.partition_activations);
   const auto& away = run.offload.activation_modules;

@@ -33,7 +33,9 @@ Names members_of(const std::vector<std::string>& targets, bool gated) {
   for (const std::string& target : targets) {
     const auto group = std::ranges::find_if(
         groups(), [&](const Group& one) { return name(one.targets) == target; });
-    if (group == groups().end()) {
+    if (target == "fc1") {
+      out.insert({"gate", "up"});
+    } else if (group == groups().end()) {
       out.insert(target);
     } else {
       out.insert(group->members.begin(), group->members.end());
@@ -79,6 +81,11 @@ Reason choose_trained(const RunRecord& run, PlannedRun& out) {
   if (run.trained.objective == "rl") out.cluster.stack.loss *= kEntropy;
   if (train.what != Trained::kAll && out.model.experts)
     return not_modelled("parts of a model with experts trained alone");
+  if (train.has_lora() && out.plan.optimizer.row().has_two_rules()) {
+    out.flags.push_back(fmt::format("factors of LoRA updated by adamw instead of {}",
+                                    out.plan.optimizer.row().word));
+    out.plan.optimizer.kind = OptimizerKind::kAdamW;
+  }
   if (train.has_lora()) return choose_lora(run, train);
   return run.trained.frozen ? choose_frozen(*run.trained.frozen, train) : std::nullopt;
 }

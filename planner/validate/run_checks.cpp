@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/core/text.h"
+#include "planner/validate/pipeline_layout.h"
 #include "planner/validate/record_refusals.h"
 #include "planner/validate/run_form.h"
 #include "planner/validate/run_keys.h"
@@ -37,6 +39,8 @@ class Checks {
     sharding();
     trained();
     recomputation();
+    contexts();
+    homes();
     batches();
     memory();
   }
@@ -127,14 +131,39 @@ class Checks {
 
   void pipeline() const {
     const RunParallel& p = run_.parallel;
+    const std::int64_t chunks = p.interleave.value_or(1), pieces = p.pp * chunks;
+    demand(chunks == 1 || p.pp > 1, "/pipeline/virtual_stages", "1 with pp 1");
+    const bool has_one = p.schedule == "gpipe" || p.schedule == "zb-h1";
+    const bool has_two =
+        p.schedule == "zb-v" || p.schedule == "dualpipe-v" || p.schedule == "dualpipe";
+    demand(!has_one || chunks == 1, "/pipeline/virtual_stages",
+           fmt::format("1 with schedule {}", p.schedule.value_or("")));
+    demand(!has_two || !p.interleave || chunks == 2, "/pipeline/virtual_stages",
+           fmt::format("2 with schedule {}", p.schedule.value_or("")));
+    demand(!p.ends_count_as_layers.value_or(false) || (run_.model.layers + 2) % pieces == 0,
+           "/pipeline/ends_count_as_layers",
+           fmt::format("false: {} layers and both ends do not come to {} equal pieces",
+                       run_.model.layers, pieces));
+    demand(p.schedule != "interleaved" || chunks > 1, "/pipeline/virtual_stages",
+           "2 or more with schedule interleaved");
+    layout(pieces);
     if (!p.stage_layers) return;
-    const std::int64_t pieces = std::int64_t{p.pp} * p.interleave.value_or(1);
     const std::int64_t sum =
         std::accumulate(p.stage_layers->begin(), p.stage_layers->end(), std::int64_t{0});
     demand(static_cast<std::int64_t>(p.stage_layers->size()) == pieces, "/pipeline/stage_layers",
            fmt::format("{} numbers, pp x virtual_stages", pieces));
     demand(sum == run_.model.layers, "/pipeline/stage_layers",
            fmt::format("{} layers together", run_.model.layers));
+  }
+
+  void layout(std::int64_t pieces) const {
+    const std::string text = said(run_, "/pipeline/layout");
+    if (text.empty() || pieces == 1) return;
+    const auto layers = layers_of_layout(std::string_view(text).substr(1, text.size() - 2));
+    if (!layers) return;
+    demand(
+        *layers == run_.parallel.stage_layers, "/pipeline/layout",
+        fmt::format("the layers of each chunk as in stage_layers, not {}", joined(*layers, ", ")));
   }
 
   void sharding() const {
@@ -145,6 +174,8 @@ class Checks {
            fmt::format("a divisor of {} replicas", all));
     demand(!p.shard_group || !p.optimizer_instances || *p.shard_group * copies == all,
            "/parallel/optimizer_instances", fmt::format("replicas {} / shard_group", all));
+    demand(!p.shard_group || *p.shard_group <= all, "/parallel/shard_group",
+           fmt::format("at most the {} replicas", all));
     const std::int32_t stage = p.zero_stage.value_or(0);
     demand(!p.reshard_after_forward.value_or(false) || !p.zero_stage || stage != 2,
            "/parallel/reshard_after_forward", "false with zero_stage 2, which keeps parameters");
@@ -171,6 +202,7 @@ class Checks {
            "none where mode is none");
     demand(!r.layers || *r.layers <= run_.model.layers, "/recompute/layers",
            fmt::format("at most {} layers", run_.model.layers));
+    demand(run_.recompute != "none" || !r.layers, "/recompute/layers", "none where mode is none");
     demand(run_.software.cuda_graphs.value_or(true) || !run_.software.graphed_modules ||
                run_.software.graphed_modules->empty(),
            "/software/graphed_modules", "none where cuda_graphs is false");
@@ -178,6 +210,37 @@ class Checks {
     const bool wide = compute == "bf16" || compute == "fp16" || compute == "fp32";
     demand(!run_.precision.fp8_recipe || !wide, "/precision/fp8/recipe",
            fmt::format("none where products are in {}", compute));
+    demand(!run_.software.fp8_rows.value_or(false) || !wide, "/software/fp8_rows",
+           fmt::format("false where products are in {}", compute));
+    bytes("/precision/grad_bytes", run_.precision.grad_bytes, run_.precision.gradients);
+  }
+
+  // Bytes that are stated beside a type are its own.
+  void bytes(std::string_view pointer, const std::optional<double>& count,
+             const std::optional<std::string>& type) const {
+    if (!count || !type) return;
+    const double own = *type == "fp64" ? 8 : *type == "fp32" ? 4 : type->ends_with("16") ? 2 : 1;
+    demand(*count == own, pointer, fmt::format("{} as of {}", own, *type));
+  }
+
+  void contexts() const {
+    const RunParallel& p = run_.parallel;
+    const std::int32_t cp = p.cp.value_or(1);
+    const std::string& how = p.cp_communication.value_or("");
+    if (cp == 1) return;
+    demand(how != "a2a+p2p" || p.ring, "/parallel/cp_communication", "/parallel/ring beside it");
+    demand((how != "ulysses" && how != "a2a") || p.ring.value_or(1) == 1, "/parallel/ring",
+           fmt::format("1 with {}", how));
+    demand((how != "ring" && how != "p2p") || p.ring.value_or(cp) == cp, "/parallel/ring",
+           fmt::format("cp {} with {}", cp, how));
+  }
+
+  void homes() const {
+    const RunOffload& o = run_.offload;
+    demand(run_.optimizer.cpu_fraction.value_or(1) > 0 || o.optimizer == "gpu",
+           "/optimizer/cpu_fraction", "above 0 where /offload/optimizer is not gpu");
+    demand(!run_.model.padded_vocab || *run_.model.padded_vocab >= run_.model.vocab,
+           "/model/padded_vocab", fmt::format("at least vocab {}", run_.model.vocab));
   }
 
   void batches() const {

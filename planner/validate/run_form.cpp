@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "planner/core/json_edit.h"
+#include "planner/validate/pipeline_layout.h"
 #include "planner/validate/run_key_rows.h"
 #include "planner/validate/run_tree.h"
 
@@ -13,8 +14,8 @@ void read_printed(const JsonNode& node) {
   if (!node.is_string() && !node.is_number()) node.fail_expected("a number or a text");
 }
 
-// The value of a fact has the kind of its row, too.
-void check_fact(const JsonNode& node, const RunKey& key) {
+// Returns the value of a fact as JSON. It has the kind of its row, too, and the words of it.
+std::string read_fact(const JsonNode& node, const RunKey& key) {
   std::string text;
   bool flag = false;
   std::int64_t count = 0;
@@ -23,27 +24,33 @@ void check_fact(const JsonNode& node, const RunKey& key) {
   std::vector<std::int32_t> counts;
   switch (key.kind) {
     case RunKeyKind::kText:
-      return rows::read_value(node, key, text);
+      rows::read_value(node, key, text);
+      return rows::write_value(text);
     case RunKeyKind::kFlag:
-      return rows::read_value(node, key, flag);
+      rows::read_value(node, key, flag);
+      break;
     case RunKeyKind::kCount:
-      return rows::read_value(node, key, count);
+      rows::read_value(node, key, count);
+      break;
     case RunKeyKind::kNumber:
-      return rows::read_value(node, key, number);
+      rows::read_value(node, key, number);
+      break;
     case RunKeyKind::kTexts:
-      return rows::read_value(node, key, texts);
+      rows::read_value(node, key, texts);
+      return rows::write_value(texts);
     case RunKeyKind::kCounts:
-      return rows::read_value(node, key, counts);
+      rows::read_value(node, key, counts);
+      break;
     case RunKeyKind::kPrinted:
-      return read_printed(node);
+      read_printed(node);
   }
+  return fact_text(node);
 }
 
 void read_leaf(const JsonNode& node, const RunKey& key, RunRecord& run) {
   if (node.is_null() && !key.required) return;
   if (key.read != nullptr) return key.read(node, key, run);
-  check_fact(node, key);
-  run.facts.emplace(key.pointer, fact_text(node));
+  run.facts.emplace(key.pointer, read_fact(node, key));
 }
 
 void read_object(const JsonNode& node, const std::string& pointer, RunRecord& run) {
@@ -77,6 +84,14 @@ std::string write_object(const RunRecord& run, const std::string& pointer) {
   return out.empty() ? "" : "{" + out + "}";
 }
 
+// A layout says the layers of the stages where nothing else does.
+void take_layout(RunRecord& run) {
+  const auto layout = run.facts.find("/pipeline/layout");
+  if (layout == run.facts.end() || run.parallel.stage_layers || run.parallel.pp == 1) return;
+  const std::string_view quoted = layout->second;
+  run.parallel.stage_layers = layers_of_layout(quoted.substr(1, quoted.size() - 2));
+}
+
 }  // namespace
 
 std::string fact_text(const JsonNode& node) {
@@ -96,6 +111,7 @@ RunRecord read_run(const JsonNode& root) {
   RunRecord run;
   run.second_form = true;
   read_object(root, "", run);
+  take_layout(run);
   check_run(root, run);
   // [derived] One figure in one unit: GB of 1e9 bytes, GiB of 2^30.
   constexpr double kGb = 1e9, kGiB = 0x1p30;

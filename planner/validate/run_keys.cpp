@@ -6,6 +6,7 @@
 
 #include "planner/core/json_edit.h"
 #include "planner/validate/run_key_rows.h"
+#include "planner/validate/run_spelling.h"
 
 namespace zplan {
 
@@ -29,7 +30,9 @@ namespace rows {
 namespace {
 
 std::string word(const JsonNode& node, const RunKey& key) {
-  return key.words.empty() ? node.non_empty_string() : node.one_of(parts_of(key.words));
+  const std::string text = node.non_empty_string();
+  if (const auto known = known_word(key, text)) return *known;
+  return key.words.empty() ? text : node.one_of(parts_of(key.words));
 }
 
 template <typename Int>

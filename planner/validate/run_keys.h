@@ -45,9 +45,10 @@ struct RunKey {
   std::string_view pointer{};  // RFC 6901
   RunKeyKind kind = RunKeyKind::kText;
   RunKeyUse use = RunKeyUse::kPlan;
-  std::string_view meaning{};  // with its unit
-  std::string_view example{};  // JSON
-  std::string_view words{};    // "a|b|c"
+  std::string_view meaning{};    // with its unit
+  std::string_view example{};    // JSON
+  std::string_view words{};      // "a|b|c"; empty: any text
+  std::string_view spellings{};  // others that are read, and what as: "a|adam=adamw"
   // The bounds of counts and numbers, which belong to the range. A row says where zero is a value.
   double least = 1, most = 1e9;
   bool required = false;

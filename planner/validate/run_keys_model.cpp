@@ -13,7 +13,7 @@ RunKey of_model(std::string_view pointer, RunKey row) {
   return bound<&RunRecord::model, Member>(pointer, row);
 }
 template <auto Member>
-RunKey of_experts(std::string_view pointer, RunKey row) {
+RunKey of_routed(std::string_view pointer, RunKey row) {
   return bound<&RunRecord::model, &RunModel::routed, Member>(pointer, row);
 }
 template <auto Member>
@@ -45,8 +45,13 @@ std::vector<RunKey> size_keys() {
       of_model<&RunModel::family>("/model/family", {.use = kPlan,
                                                     .meaning = "llama, gpt, moe ..; mpt: no biases",
                                                     .example = R"("llama")",
+                                                    .spellings = "bert|roberta|modernbert|t5|vlm",
                                                     .required = true,
-                                                    .shown = true}),
+                                                    .shown = true,
+                                                    .told = "bert=attention to later tokens|"
+                                                            "roberta=attention to later tokens|"
+                                                            "modernbert=attention to later tokens|"
+                                                            "t5=encoders|vlm=vision towers"}),
       of_model<&RunModel::layers>(
           "/model/layers", {.meaning = "layers", .example = "32", .required = true, .shown = true}),
       of_model<&RunModel::hidden>(
@@ -99,7 +104,11 @@ std::vector<RunKey> layer_keys() {
           {.meaning = "input and output share weights", .example = "false", .shown = true}),
       of_model<&RunModel::position>(
           "/model/position",
-          {.meaning = "learned, rope, alibi or none", .example = R"("rope")", .shown = true}),
+          {.meaning = "learned, rope, alibi or none",
+           .example = R"("rope")",
+           .spellings = "learned|rope|alibi|none|rotary=rope|rotary_embedding=rope|nope=none|"
+                        "absolute=learned|learned_absolute=learned",
+           .shown = true}),
       of_model<&RunModel::rope_theta>("/model/rope_theta",
                                       {.meaning = "base of rotary angles", .example = "500000"}),
       of_model<&RunModel::rotary_fraction>("/model/rotary_fraction",
@@ -107,9 +116,10 @@ std::vector<RunKey> layer_keys() {
                                             .example = "0.5",
                                             .least = 1e-3,
                                             .most = 1}),
-      of_model<&RunModel::norm>(
-          "/model/norm",
-          {.meaning = "layernorm or rmsnorm", .example = R"("rmsnorm")", .shown = true}),
+      of_model<&RunModel::norm>("/model/norm", {.meaning = "layernorm or rmsnorm",
+                                                .example = R"("rmsnorm")",
+                                                .spellings = "layernorm|rmsnorm",
+                                                .shown = true}),
       of_model<&RunModel::biases>("/model/biases", {.meaning = "which linear layers have biases",
                                                     .example = R"("qkv")",
                                                     .words = "none|qkv|all"}),
@@ -175,7 +185,7 @@ std::vector<RunKey> latent_keys() {
   };
 }
 
-std::vector<RunKey> expert_keys() {
+std::vector<RunKey> routed_keys() {
   return {
       of_model<&RunModel::experts>("/model/experts/count",
                                    {.meaning = "experts of a layer", .example = "64"}),
@@ -189,10 +199,10 @@ std::vector<RunKey> expert_keys() {
            .example = "2816"}),
       of_model<&RunModel::moe_layers>("/model/experts/layers",
                                       {.meaning = "layers that have experts", .example = "31"}),
-      of_experts<&RunExpertModel::dense_layers>(
+      of_routed<&RunExpertModel::dense_layers>(
           "/model/experts/dense_layers",
           {.meaning = "first layers with an MLP instead", .example = "1", .least = 0}),
-      of_experts<&RunExpertModel::every>(
+      of_routed<&RunExpertModel::every>(
           "/model/experts/every",
           {.meaning = "every so-many-th of the others has experts [1]", .example = "2"}),
   };
@@ -200,34 +210,34 @@ std::vector<RunKey> expert_keys() {
 
 std::vector<RunKey> routing_keys() {
   return {
-      of_experts<&RunExpertModel::scores>("/model/experts/scores",
-                                          {.meaning = "scores of the router",
-                                           .example = R"("sigmoid")",
-                                           .words = "softmax|sigmoid"}),
-      of_experts<&RunExpertModel::renormalised>(
+      of_routed<&RunExpertModel::scores>("/model/experts/scores",
+                                         {.meaning = "scores of the router",
+                                          .example = R"("sigmoid")",
+                                          .words = "softmax|sigmoid"}),
+      of_routed<&RunExpertModel::renormalised>(
           "/model/experts/renormalised",
           {.meaning = "the weights of the chosen ones sum to 1 [true]", .example = "false"}),
-      of_experts<&RunExpertModel::scale>(
+      of_routed<&RunExpertModel::scale>(
           "/model/experts/scale",
           {.meaning = "factor of the weights [1]", .example = "2.5", .least = kAboveZero}),
-      of_experts<&RunExpertModel::groups>(
+      of_routed<&RunExpertModel::groups>(
           "/model/experts/groups",
           {.meaning = "groups that experts are chosen by [1]", .example = "8"}),
-      of_experts<&RunExpertModel::groups_per_token>(
+      of_routed<&RunExpertModel::groups_per_token>(
           "/model/experts/groups_per_token",
           {.meaning = "groups that a token goes to [all]", .example = "4"}),
-      of_experts<&RunExpertModel::load_balancing>(
+      of_routed<&RunExpertModel::load_balancing>(
           "/model/experts/load_balancing",
           {.meaning = "what keeps the loads even: a loss or a bias of the scores",
            .example = R"("aux_loss")",
            .words = "none|aux_loss|seq_aux_loss|global_aux_loss|bias|sinkhorn"}),
-      of_experts<&RunExpertModel::balance>(
+      of_routed<&RunExpertModel::balance>(
           "/model/experts/balance",
           {.meaning = "coefficient of that loss", .example = "0.001", .least = 0}),
-      of_experts<&RunExpertModel::selection_bias>(
+      of_routed<&RunExpertModel::selection_bias>(
           "/model/experts/selection_bias",
           {.meaning = "a bias of the scores that experts are chosen by", .example = "true"}),
-      of_experts<&RunExpertModel::bias_rate>(
+      of_routed<&RunExpertModel::bias_rate>(
           "/model/experts/bias_rate",
           {.meaning = "by which it moves each step", .example = "0.001", .least = 0}),
       fact("/model/experts/shared_gate", kFlag, kAside,
@@ -313,7 +323,7 @@ std::vector<RunKey> sparse_keys() {
 std::vector<RunKey> tower_keys() {
   return {
       unmodelled("/model/hyper_connections", kCount, "hyper-connections",
-                 "residual streams of a token", "4", "1"),
+                 "residual streams of a token", "4", "0|1"),
       unmodelled("/model/encoder_layers", kCount, "encoders", "layers of an encoder", "12", "0"),
       unmodelled("/model/vision_layers", kCount, "vision towers",
                  "layers of a model for images before this one", "27", "0"),
@@ -323,7 +333,7 @@ std::vector<RunKey> tower_keys() {
 }  // namespace
 
 std::vector<RunKey> model_keys() {
-  return together({size_keys(), layer_keys(), window_keys(), latent_keys(), expert_keys(),
+  return together({size_keys(), layer_keys(), window_keys(), latent_keys(), routed_keys(),
                    routing_keys(), mixer_keys(), sparse_keys(), tower_keys()});
 }
 

@@ -11,7 +11,7 @@ using enum RunKeyKind;
 using enum RunKeyUse;
 
 template <auto Member>
-RunKey of(std::string_view pointer, RunKey row) {
+RunKey of_parallel(std::string_view pointer, RunKey row) {
   return bound<&RunRecord::parallel, Member>(pointer, row);
 }
 template <auto Member>
@@ -58,31 +58,34 @@ RunKey aside(std::string_view pointer, RunKeyKind kind, std::string_view told,
 
 std::vector<RunKey> rank_keys() {
   return {
-      of<&RunParallel::dp>("/parallel/dp",
-                           {.meaning = "data parallel ranks; tp x pp x cp x dp GPUs",
-                            .example = "4",
-                            .required = true,
-                            .shown = true}),
-      of<&RunParallel::tp>(
+      of_parallel<&RunParallel::dp>("/parallel/dp",
+                                    {.meaning = "data parallel ranks; tp x pp x cp x dp GPUs",
+                                     .example = "4",
+                                     .required = true,
+                                     .shown = true}),
+      of_parallel<&RunParallel::tp>(
           "/parallel/tp",
           {.meaning = "tensor parallel ranks", .example = "2", .required = true, .shown = true}),
-      of<&RunParallel::sequence_parallel>(
+      of_parallel<&RunParallel::sequence_parallel>(
           "/parallel/sequence_parallel",
           {.meaning = "what is outside of tensor parallel regions is cut over them, too",
            .example = "true",
            .shown = true}),
-      of<&RunParallel::pp>(
+      of_parallel<&RunParallel::pp>(
           "/parallel/pp",
           {.meaning = "pipeline stages", .example = "1", .required = true, .shown = true}),
-      of<&RunParallel::cp>("/parallel/cp", {.meaning = "context parallel ranks", .example = "2"}),
-      of<&RunParallel::cp_communication>(
+      of_parallel<&RunParallel::cp>("/parallel/cp",
+                                    {.meaning = "context parallel ranks", .example = "2"}),
+      of_parallel<&RunParallel::cp_communication>(
           "/parallel/cp_communication",
           {.meaning = "what they send: keys and values in rings (ring, p2p), heads for tokens "
                       "(ulysses, a2a), both (a2a+p2p, with ring), or all keys (all_gather)",
            .example = R"("ulysses")",
            .words = "ring|p2p|ulysses|a2a|a2a+p2p|all_gather",
-           .told = "all_gather=context parallelism by all-gather"}),
-      of<&RunParallel::ring>(
+           .told = "all_gather=context parallelism by all-gather",
+           .idle = [](const RunRecord& run,
+                      std::string_view) { return run.parallel.cp.value_or(1) == 1; }}),
+      of_parallel<&RunParallel::ring>(
           "/parallel/ring",
           {.meaning = "context parallel ranks of a ring, where not all", .example = "1"}),
   };
@@ -90,89 +93,85 @@ std::vector<RunKey> rank_keys() {
 
 std::vector<RunKey> shard_keys() {
   return {
-      of<&RunParallel::zero_stage>("/parallel/zero_stage",
-                                   {.meaning = "0 to 3; FULL_SHARD 3, SHARD_GRAD_OP 2, Megatron's "
-                                               "distributed optimizer 1",
-                                    .example = "1",
-                                    .least = 0,
-                                    .most = 3,
-                                    .shown = true}),
-      of<&RunParallel::shard_group>(
+      of_parallel<&RunParallel::zero_stage>(
+          "/parallel/zero_stage", {.meaning = "0 to 3; FULL_SHARD 3, SHARD_GRAD_OP 2, Megatron's "
+                                              "distributed optimizer 1",
+                                   .example = "1",
+                                   .least = 0,
+                                   .most = 3,
+                                   .shown = true}),
+      of_parallel<&RunParallel::shard_group>(
           "/parallel/shard_group",
           {.meaning = "GPUs that share one copy of what ZeRO shards [dp]", .example = "2"}),
-      of<&RunParallel::optimizer_instances>(
+      of_parallel<&RunParallel::optimizer_instances>(
           "/parallel/optimizer_instances",
           {.meaning = "copies of it: replicas / shard_group", .example = "2"}),
-      of<&RunParallel::parameter_shard_group>(
+      of_parallel<&RunParallel::parameter_shard_group>(
           "/parallel/parameter_shard_group",
           {.meaning = "GPUs that share one copy of the parameters, where fewer", .example = "2"}),
-      of<&RunParallel::secondary_shard_group>(
+      of_parallel<&RunParallel::secondary_shard_group>(
           "/parallel/secondary_shard_group",
           {.meaning = "GPUs with a second copy of them, from which backward gathers",
            .example = "2"}),
-      of<&RunParallel::reshard_after_forward>(
+      of_parallel<&RunParallel::reshard_after_forward>(
           "/parallel/reshard_after_forward",
           {.meaning = "false: what forward gathered stays for backward, as with ZeRO 2",
            .example = "false"}),
-      of<&RunParallel::gather_unit>("/parallel/gather_unit",
-                                    {.meaning = "parameters that are gathered at once",
-                                     .example = R"("operator")",
-                                     .words = "layer|operator"}),
-      of<&RunParallel::prefetch>(
+      of_parallel<&RunParallel::gather_unit>("/parallel/gather_unit",
+                                             {.meaning = "parameters that are gathered at once",
+                                              .example = R"("operator")",
+                                              .words = "layer|operator"}),
+      of_parallel<&RunParallel::prefetch>(
           "/parallel/prefetch",
           {.meaning = "such units gathered ahead [1]", .example = "2", .least = 0, .most = 64}),
-      of<&RunParallel::order>("/parallel/order",
-                              {.meaning = "which ranks are neighbours after tensor parallel ones",
-                               .example = R"("pipeline_first")",
-                               .words = "data_first|pipeline_first"}),
-      fact("/parallel/sharding_software", kText, kUnmodelled,
+      of_parallel<&RunParallel::order>(
+          "/parallel/order", {.meaning = "which ranks are neighbours after tensor parallel ones",
+                              .example = R"("pipeline_first")",
+                              .words = "data_first|pipeline_first"}),
+      fact("/parallel/sharding_software", kText, kAside,
            {.meaning = "megatron_fsdp, fsdp1 .., beside that of the profile",
             .example = R"("megatron_fsdp")",
-            .told = "shards of other software than the profile's",
+            .told = "shards as the profile's, which is other software",
             .idle = [](const RunRecord& run, std::string_view) { return !shards(run.parallel); }}),
   };
 }
 
 std::vector<RunKey> pipeline_keys() {
   return {
-      of<&RunParallel::schedule>(
+      of_parallel<&RunParallel::schedule>(
           "/pipeline/schedule",
           {.meaning = "order of micro-batches",
            .example = R"("1f1b")",
-           .words =
-               "1f1b|gpipe|interleaved|zb-v|zb-h1|dualpipe-v|dualpipe|pipedream-2bw|pipedream"}),
-      of<&RunParallel::interleave>("/pipeline/virtual_stages",
-                                   {.meaning = "model chunks of a stage [1]", .example = "2"}),
-      of<&RunParallel::stage_layers>(
+           .words = "1f1b|gpipe|interleaved|zb-v|zb-h1|dualpipe-v|dualpipe|pipedream-2bw|pipedream",
+           .spellings = "interleaved_1f1b=interleaved|zbv_zero_bubble=zb-v|"
+                        "zero_bubble_v=zb-v|zero_bubble_h1=zb-h1"}),
+      of_parallel<&RunParallel::interleave>(
+          "/pipeline/virtual_stages", {.meaning = "model chunks of a stage [1]", .example = "2"}),
+      of_parallel<&RunParallel::stage_layers>(
           "/pipeline/stage_layers",
           {.meaning = "layers of each model chunk, in the model's order [equal]",
            .example = "[17, 15]",
            .least = 0}),
-      of<&RunParallel::ends_count_as_layers>(
+      of_parallel<&RunParallel::ends_count_as_layers>(
           "/pipeline/ends_count_as_layers",
           {.meaning = "embedding and loss each take the place of a layer", .example = "true"}),
-      fact("/pipeline/flushes", kCount, kUnmodelled,
-           {.meaning = "times that the pipeline runs empty in a step",
-            .example = "4",
-            .plain = "1",
-            .told = "a pipeline that runs empty within a step",
-            .idle = [](const RunRecord& run, std::string_view) { return run.parallel.pp == 1; }}),
-      fact(
-          "/pipeline/layout", kText, kUnmodelled,
-          {.meaning = "as the software writes it, without stage_layers, which say what it comes to",
-           .example = R"("Et*17|t*15L")",
-           .told = "a pipeline layout without the layers of its stages",
-           .idle =
-               [](const RunRecord& run, std::string_view) {
-                 return run.parallel.pp == 1 || run.parallel.stage_layers.has_value();
-               }}),
+      of_parallel<&RunParallel::flushes>(
+          "/pipeline/flushes",
+          {.meaning = "times that the pipeline runs empty in a step, as where gradients are "
+                      "accumulated over whole runs of it [1]",
+           .example = "4"}),
+      fact("/pipeline/layout", kText, kPlan,
+           {.meaning = "as Megatron-LM writes it: E embedding, t a layer, L the loss, | between "
+                       "model chunks, (..)*n; it says stage_layers",
+            .example = R"("Et*17|t*15L")"}),
   };
 }
 
 std::vector<RunKey> expert_keys() {
   return {
-      of<&RunParallel::ep>("/parallel/ep", {.meaning = "ranks that each have a part of the experts",
-                                            .example = "4"}),
+      of_parallel<&RunParallel::ep>(
+          "/parallel/ep",
+          {.meaning = "ranks that each have a part of the experts", .example = "4"}),
       of_experts<&RunExperts::tp>(
           "/experts/tp",
           {.meaning = "tensor parallel ranks that cut each expert: 1 or tp", .example = "1"}),
@@ -185,8 +184,7 @@ std::vector<RunKey> expert_keys() {
           {.meaning = "what brings tokens to experts on other ranks",
            .example = R"("deepep")",
            .words = "alltoall|allgather|deepep|hybridep|nccl_ep|flex|mori|pplx",
-           .told = "allgather=the exchange of experts by all-gather",
-           .idle = has_no_exchange}),
+           .spellings = "a2a=alltoall"}),
       of_experts<&RunExperts::routing>(
           "/experts/routing",
           {.meaning =
@@ -248,18 +246,18 @@ std::vector<RunKey> expert_kernel_keys() {
 
 std::vector<RunKey> overlap_keys() {
   return {
-      of<&RunParallel::overlap_grad_reduce>(
+      of_parallel<&RunParallel::overlap_grad_reduce>(
           "/overlap/grad_reduce",
           {.meaning = "gradients are reduced beside backward", .example = "true", .shown = true}),
-      of<&RunParallel::overlap_param_gather>(
+      of_parallel<&RunParallel::overlap_param_gather>(
           "/overlap/param_gather",
           {.meaning = "parameters are gathered beside compute", .example = "true", .shown = true}),
-      of<&RunParallel::tp_comm_overlap>(
+      of_parallel<&RunParallel::tp_comm_overlap>(
           "/overlap/tensor_parallel",
           {.meaning = "collectives of tensor parallel ranks run beside products",
            .example = "false",
            .shown = true}),
-      of<&RunParallel::overlap_update>(
+      of_parallel<&RunParallel::overlap_update>(
           "/overlap/update",
           {.meaning = "the host updates layers beside the backward of others", .example = "true"}),
       beside("/overlap/exchange", false, "the exchange of experts beside compute",

@@ -9,14 +9,18 @@ using enum RunKeyKind;
 using enum RunKeyUse;
 
 constexpr std::string_view kTypes = "fp32|bf16|fp16|fp8|int8|fp64";
+constexpr std::string_view kTypeSpellings =
+    "float32=fp32|float=fp32|bfloat16=bf16|float16=fp16|half=fp16|float8=fp8|float64=fp64";
 
 template <auto Member>
-RunKey of(std::string_view pointer, RunKey row) {
+RunKey of_precision(std::string_view pointer, RunKey row) {
   return bound<&RunRecord::precision, Member>(pointer, row);
 }
 template <auto Member>
 RunKey type_of(std::string_view pointer, std::string_view meaning, std::string_view example) {
-  return of<Member>(pointer, {.meaning = meaning, .example = example, .words = kTypes});
+  return of_precision<Member>(
+      pointer,
+      {.meaning = meaning, .example = example, .words = kTypes, .spellings = kTypeSpellings});
 }
 RunKey in_fp8(std::string_view pointer, std::string_view told, std::string_view meaning) {
   return fact(pointer, kFlag, kUnmodelled,
@@ -25,19 +29,21 @@ RunKey in_fp8(std::string_view pointer, std::string_view told, std::string_view 
 
 std::vector<RunKey> type_keys() {
   return {
-      of<&RunPrecision::compute>("/precision/compute",
-                                 {.meaning = "products of layers: bf16, fp16, fp32, fp8, mxfp8 ..",
-                                  .example = R"("bf16")",
-                                  .required = true,
-                                  .shown = true}),
-      of<&RunPrecision::param_bytes>(
+      of_precision<&RunPrecision::compute>(
+          "/precision/compute", {.meaning = "products of layers: bf16, fp16, fp32, fp8, mxfp8 ..",
+                                 .example = R"("bf16")",
+                                 .spellings = "bf16|fp16|fp32|fp8|float32=fp32|bfloat16=bf16|"
+                                              "float16=fp16|half=fp16|float8=fp8|fp8_hybrid=fp8",
+                                 .required = true,
+                                 .shown = true}),
+      of_precision<&RunPrecision::param_bytes>(
           "/precision/param_bytes",
           {.meaning = "bytes per parameter, before sharding: what the step reads",
            .example = "2",
            .least = kAboveZero}),
-      of<&RunPrecision::grad_bytes>("/precision/grad_bytes",
-                                    {.meaning = "of its gradient", .example = "4", .least = 0}),
-      of<&RunPrecision::optimizer_bytes_per_param>(
+      of_precision<&RunPrecision::grad_bytes>(
+          "/precision/grad_bytes", {.meaning = "of its gradient", .example = "4", .least = 0}),
+      of_precision<&RunPrecision::optimizer_bytes_per_param>(
           "/precision/optimizer_bytes_per_param",
           {.meaning = "of all else: master, moments, copies of gradients",
            .example = "12",
@@ -51,13 +57,19 @@ std::vector<RunKey> type_keys() {
                                      R"("bf16")"),
       type_of<&RunPrecision::moments>("/precision/moments", "moments of the optimizer",
                                       R"("bf16")"),
-      of<&RunPrecision::loss_scaling>("/precision/loss_scaling",
-                                      {.meaning = "the loss is scaled", .example = "true"}),
-      of<&RunPrecision::fp8_recipe>(
+      of_precision<&RunPrecision::loss_scaling>(
+          "/precision/loss_scaling", {.meaning = "the loss is scaled", .example = "true"}),
+      of_precision<&RunPrecision::fp8_recipe>(
           "/precision/fp8/recipe",
           {.meaning = "scales: of the tensor, delayed or current (tensorwise); rowwise; blockwise; "
                       "mxfp8 ..",
            .example = R"("rowwise")",
+           .words = "tensorwise|delayed|current|rowwise|blockwise|mxfp8|mxfp4|nvfp4",
+           .spellings = "per_tensor=tensorwise|delayed_scaling=delayed|current_scaling=current|"
+                        "float8_current_scaling=current|dynamic=current|per_row=rowwise|"
+                        "rowwise_with_gw_hp=rowwise|block=blockwise|block_scaling=blockwise|"
+                        "float8_block_scaling=blockwise|subchannel=blockwise|1x128=blockwise|"
+                        "mxfp8_block_scaling=mxfp8|nvfp4_block_scaling=nvfp4",
            .told = "mxfp8=products in mxfp8|nvfp4=products in nvfp4|mxfp4=products in mxfp4"}),
       in_fp8("/precision/fp8/weights", "parameters kept in fp8",
              "parameters are kept in fp8 between steps"),
@@ -86,6 +98,13 @@ std::vector<RunKey> optimizer_keys() {
               .meaning =
                   "what updates matrices: adamw, sgd, sgd-momentum, adamw-8bit, muon, adafactor ..",
               .example = R"("sgd")",
+              .spellings =
+                  "adamw|adamw-8bit|sgd|sgd-momentum|muon|adafactor|adam=adamw|fused_adam=adamw|"
+                  "fused_adamw=adamw|distributed_fused_adam=adamw|adamw_torch=adamw|"
+                  "adamw_torch_fused=adamw|adamw_hf=adamw|adamw_apex_fused=adamw|"
+                  "paged_adamw=adamw|paged_adamw_32bit=adamw|cpu_adam=adamw|"
+                  "deepspeed_cpu_adam=adamw|adamw_bnb_8bit=adamw-8bit|adam_8bit=adamw-8bit|"
+                  "paged_adamw_8bit=adamw-8bit|dist_muon=muon|momentum=sgd-momentum",
           }),
       bound<&RunRecord::optimizer, &RunOptimizer::block>(
           "/optimizer/block",
@@ -120,7 +139,10 @@ std::vector<RunKey> trained_keys() {
           "/trained/lora/targets",
           {.meaning = "matrices that have factors: a group of them or each by name",
            .example = R"(["q", "k", "v"])",
-           .words = "all|attention|mlp|qkv|q|k|v|o|gate|up|down"}),
+           .words = "all|attention|mlp|qkv|q|k|v|o|gate|up|fc1|down",
+           .spellings = "all_linear=all|linear_qkv=qkv|q_proj=q|k_proj=k|v_proj=v|o_proj=o|"
+                        "out_proj=o|linear_proj=o|gate_proj=gate|up_proj=up|gate_up_proj=fc1|"
+                        "linear_fc1=fc1|down_proj=down|linear_fc2=down|fc2=down"}),
       // [derived] A set of rank r has r (d + k) elements for a matrix of d k: 0.8 % of it at rank
       // 16 and d = k = 4096. What is not trained has no gradients or optimizer states, nor work.
       fact("/trained/lora/adapters_held", kCount, kFlagged,
@@ -145,7 +167,13 @@ std::vector<RunKey> trained_keys() {
            .words = "pretrain|sft|rl|dpo|distill",
            .told = "dpo=a reference model beside that which is trained|"
                    "distill=a teacher beside the model that is trained"}),
-      fact("/trained/method", kText, kStatement, {.meaning = "its name", .example = R"("GRPO")"}),
+      fact("/trained/method", kText, kPlan,
+           {.meaning = "its name",
+            .example = R"("GRPO")",
+            .spellings = "dora|qlora|adalora|loha|lokr|vera|galore|lisa|badam|apollo|oft|ia3",
+            .told = "dora=DoRA|qlora=frozen parameters in a quantised format|adalora=AdaLoRA|"
+                    "loha=LoHa|lokr=LoKr|vera=VeRA|galore=GaLore|lisa=LISA|badam=BAdam|"
+                    "apollo=APOLLO|oft=OFT|ia3=IA3"}),
   };
 }
 

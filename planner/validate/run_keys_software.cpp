@@ -9,7 +9,7 @@ using enum RunKeyKind;
 using enum RunKeyUse;
 
 template <auto Member>
-RunKey of(std::string_view pointer, RunKey row) {
+RunKey of_software(std::string_view pointer, RunKey row) {
   return bound<&RunRecord::software, Member>(pointer, row);
 }
 template <auto Member>
@@ -19,39 +19,39 @@ RunKey of_kernels(std::string_view pointer, RunKey row) {
 
 std::vector<RunKey> launch_keys() {
   return {
-      of<&RunSoftware::name>("/software/name",
-                             {.meaning = "the trainer, or a profile of zplan's by its name",
-                              .example = R"("Megatron-LM")",
-                              .shown = true}),
-      of<&RunSoftware::libraries>("/software/libraries",
-                                  {.meaning = "what trains below it, where the trainer has no "
-                                              "profile",
-                                   .example = R"(["FSDP"])"}),
+      of_software<&RunSoftware::name>(
+          "/software/name", {.meaning = "the trainer, or a profile of zplan's by its name",
+                             .example = R"("Megatron-LM")",
+                             .shown = true}),
+      of_software<&RunSoftware::libraries>(
+          "/software/libraries", {.meaning = "what trains below it, where the trainer has no "
+                                             "profile",
+                                  .example = R"(["FSDP"])"}),
       fact("/software/version", kText, kStatement,
            {.meaning = "release, commit or container",
             .example = R"("core_v0.15.0")",
             .shown = true}),
-      of<&RunSoftware::cuda_graphs>(
+      of_software<&RunSoftware::cuda_graphs>(
           "/software/cuda_graphs",
           {.meaning = "steps or layers are launched as CUDA graphs", .example = "true"}),
-      of<&RunSoftware::graphed_modules>(
+      of_software<&RunSoftware::graphed_modules>(
           "/software/graphed_modules",
           {.meaning = "modules in graphs, where not all are",
            .example = R"(["attn"])",
            .words = "layer|attn|mlp|moe|moe_router|moe_preprocess|mamba|head|embedding"}),
-      of<&RunSoftware::compiled>("/software/compiled",
-                                 {.meaning = "layers through torch.compile", .example = "true"}),
-      of<&RunSoftware::eager_loss>(
+      of_software<&RunSoftware::compiled>(
+          "/software/compiled", {.meaning = "layers through torch.compile", .example = "true"}),
+      of_software<&RunSoftware::eager_loss>(
           "/software/eager_loss",
           {.meaning = "the loss stands outside of what is compiled", .example = "true"}),
-      of<&RunSoftware::foreach_update>(
+      of_software<&RunSoftware::foreach_update>(
           "/software/foreach_update",
           {.meaning = "each operation of the optimizer is a kernel over all parameters",
            .example = "true"}),
-      of<&RunSoftware::dense_mask>(
+      of_software<&RunSoftware::dense_mask>(
           "/software/dense_mask",
           {.meaning = "fused attention gets its mask as a tensor", .example = "true"}),
-      of<&RunSoftware::fp8_rows>(
+      of_software<&RunSoftware::fp8_rows>(
           "/software/fp8_rows",
           {.meaning = "operands in fp8 have a scale for each row", .example = "true"}),
       fact("/software/deterministic", kFlag, kPlan,
@@ -69,6 +69,10 @@ std::vector<RunKey> kernel_keys() {
            .example = R"("unfused")",
            .words = "fused|flash|flash_2|flash_3|flash_4|cudnn|te|sdpa|flex|triton|xformers|aiter|"
                     "splash|unfused|eager|math",
+           .spellings =
+               "flash_attention=flash|flash_attn=flash|fa=flash|flash_attention_2=flash_2|"
+               "fa2=flash_2|flash_attention_3=flash_3|fa3=flash_3|flash_attention_4=flash_4|"
+               "fa4=flash_4|flex_attention=flex|transformer_engine=te|splash_attention=splash",
            .shown = true}),
       of_kernels<&RunKernels::fused_norm>("/kernels/fused_norm",
                                           {.meaning = "a norm is one kernel", .example = "true"}),
@@ -82,7 +86,10 @@ std::vector<RunKey> kernel_keys() {
           {.meaning = "the loss: operators of PyTorch, these compiled, one kernel over logits, or "
                       "one with the output head, which never stores all logits",
            .example = R"("fused")",
-           .words = "eager|compiled|fused|linear"}),
+           .words = "eager|compiled|fused|linear",
+           .spellings = "native=eager|torch=eager|te=fused|liger=fused|fused_linear=linear|"
+                        "liger_fused_linear=linear|linear_cross_entropy=linear|"
+                        "cut_cross_entropy=linear"}),
       of_kernels<&RunKernels::head_chunks>(
           "/kernels/head_chunks",
           {.meaning = "pieces that output head and loss are worked off in [1]", .example = "4"}),

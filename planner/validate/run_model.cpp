@@ -121,8 +121,8 @@ void add_experts(const RunModel& m, ModelConfig& model, std::vector<std::string>
   constexpr double kUsualBalance = 0.01;    // [Fedus21 sec 2.2]
   constexpr double kUsualBiasRate = 0.001;  // [DeepSeek25 sec 4.2]
   const auto& balancing = routed.load_balancing;
-  if (balancing && balancing->ends_with("aux_loss"))
-    e.balance = routed.balance.value_or(kUsualBalance);
+  const bool has_loss = balancing ? balancing->ends_with("aux_loss") : routed.balance > 0.0;
+  if (has_loss) e.balance = routed.balance.value_or(kUsualBalance);
   e.selection_bias = routed.selection_bias.value_or(balancing == "bias" || routed.bias_rate > 0.0);
   if (e.selection_bias)
     e.bias_rate = routed.bias_rate.value_or(balancing == "bias" ? kUsualBiasRate : 0);
@@ -170,6 +170,8 @@ ModelConfig model_of(const RunRecord& run, std::vector<std::string>& flags) {
   model.global_batch = run.global_batch.value_or(1);
   model.source = run.source;
   if (!m.heads) flags.push_back(fmt::format("{} heads assumed", model.heads));
+  if (!m.ffn && (!model.experts || model.dense_layers() > 0))
+    flags.push_back(fmt::format("an MLP of width {} assumed", model.ffn));
   return model;
 }
 

@@ -1,6 +1,7 @@
 #include "planner/validate/run_stack.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "planner/core/error.h"
 #include "planner/core/text.h"
@@ -60,24 +61,40 @@ const StackProfile* named(std::string_view name, const std::vector<StackProfile>
   return &*found;
 }
 
-// Returns the name without the number of its edition, in lower case: "FSDP2" is FSDP.
-std::string edition_free(std::string_view name) {
-  while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.remove_suffix(1);
-  return to_lower(name);
+// Returns the words of a name in lower case, without numbers of editions: "PyTorch FSDP2" is
+// " pytorch fsdp ", "NeMo 25.02" is " nemo ".
+std::string words_of_name(std::string_view name) {
+  std::string out = " ";
+  for (const char c : name)
+    out +=
+        is_word_character(c) ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : ' ';
+  out += ' ';
+  std::string words;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t end = out.find_first_not_of("0123456789", i);
+    if (end > i && out[end] == ' ') i = end;
+    if (out[i] != ' ' || !words.ends_with(' ')) words += out[i];
+  }
+  return words;
 }
 
-// Finds the profiles of a software by its whole name, of those not older than the device.
+// Finds the profiles with the longest words that stand in the name of a software, of those not
+// older than the device.
 std::vector<const StackProfile*> called(std::string_view name, int capability,
                                         const std::vector<StackProfile>& stacks) {
+  const std::string words = words_of_name(name);
   std::vector<const StackProfile*> found;
-  const auto is_it = [&](const std::string& word) {
-    return to_lower(word) == to_lower(name) || edition_free(word) == edition_free(name);
-  };
+  std::size_t longest = 1;
   for (const StackProfile& stack : stacks) {
-    const bool older = stack.newest_capability > 0 && stack.newest_capability < capability;
-    if (!older && (std::ranges::any_of(stack.software, is_it) ||
-                   std::ranges::any_of(stack.weak_software, is_it)))
-      found.push_back(&stack);
+    if (stack.newest_capability > 0 && stack.newest_capability < capability) continue;
+    for (const auto* list : {&stack.software, &stack.weak_software})
+      for (const std::string& one : *list) {
+        const std::string wanted = words_of_name(one);
+        if (wanted.size() < longest || words.find(wanted) == words.npos) continue;
+        if (wanted.size() > longest) found.clear();
+        longest = wanted.size();
+        if (found.empty() || found.back() != &stack) found.push_back(&stack);
+      }
   }
   return found;
 }

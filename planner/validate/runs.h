@@ -79,7 +79,7 @@ struct RunModel {
 struct RunParallel {
   std::int32_t tp = 1, pp = 1, dp = 1;
   std::optional<bool> sequence_parallel;
-  std::optional<std::int32_t> interleave, cp, ep, zero_stage, shard_group;
+  std::optional<std::int32_t> interleave, flushes, cp, ep, zero_stage, shard_group;
   std::optional<bool> overlap_grad_reduce, overlap_param_gather, tp_comm_overlap, overlap_update;
   std::optional<std::string> schedule;                    // "1f1b", "interleaved", "gpipe"
   std::optional<std::vector<std::int32_t>> stage_layers;  // of each model chunk, in model order

@@ -3,6 +3,8 @@
 //   volume   per layer two all-to-alls forward, to the experts and back, and two backward
 //            [Lepikhin20 sec 3.2]; each of k T F h elements at capacity factor F, of which a rank
 //            keeps 1 / P
+//            Or an all-gather of all T P h of the group's tokens and a reduce-scatter of as much,
+//            each way [Megatron: MoEAllGatherTokenDispatcher]
 //   flop     of each token's k experts only
 //   memory   of the states of experts each rank has 1 / P, of which the other replicas share a copy
 //   time     within a node over its links, between nodes over the network
@@ -92,6 +94,24 @@ TEST(Experts, RoomForWhateverTheRouterChoosesIsWhatAllTokensCanSendToOneRank) {
   EXPECT_DOUBLE_EQ(exchanged(plan), 4 * 4 * 0.75);  // 2 experts of a rank take all choices
   plan.expert_imbalance = 1.5;
   EXPECT_DOUBLE_EQ(exchanged(plan), 4 * 1.5 * 0.75);
+}
+
+TEST(Experts, AllTokensOfAGroupAreGatheredAndTheirSumsScattered) {
+  for (const int ep : {2, 4, 8}) {
+    Plan plan = plan_of(8, ep);
+    plan.dispatcher = Dispatcher::kAllGather;
+    const auto in_tokens = [&](double testing_support::Moved::*what) {
+      return per_layer(plan, round_experts(),
+                       [&](const Job& job) {
+                         return moved(job, job.classes[0], {job.mesh.named(kExpertAxis)}, kType).*
+                                what;
+                       }) /
+             static_cast<double>(plan.batch.sequence * 512 * kMicroSteps);
+    };
+    EXPECT_DOUBLE_EQ(in_tokens(&testing_support::Moved::gathered), 2 * (ep - 1)) << ep;
+    EXPECT_DOUBLE_EQ(in_tokens(&testing_support::Moved::reduce_scattered), 2 * (ep - 1)) << ep;
+    EXPECT_DOUBLE_EQ(in_tokens(&testing_support::Moved::exchanged), 0) << ep;
+  }
 }
 
 // Each of t tensor parallel ranks exchanges rows of its own tokens: k s h / t, and has E / P

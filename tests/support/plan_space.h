@@ -155,6 +155,9 @@ inline std::vector<Factor> own_factors() {
       {"/parallel/parameter_shards", 2, [](Plan& p, int level) { p.parameter_shards = 2 * level; }},
       {"/experts/capacity_factor", 2, [](Plan& p, int level) { p.capacity_factor = 0.75 * level; }},
       {"/parallel/expert_tp", 2, [](Plan& p, int level) { p.parallel.expert_tp = level; }},
+      {"/experts/dispatcher", 2,
+       [](Plan& p, int level) { p.dispatcher = static_cast<Dispatcher>(level); }},
+      {"/parallel/flushes", 2, [](Plan& p, int level) { p.parallel.flushes = level + 1; }},
       {"/experts/imbalance", 2, [](Plan& p, int level) { p.expert_imbalance = 2.0 * level; }},
       {"/parallel/stage_layers", 2,
        [](Plan& p, int level) {

@@ -316,6 +316,15 @@ void place_rows(const RowPlacing& x) {
     if (x.rows[i] >= 0) x.rows[i] = next[static_cast<std::size_t>(x.chosen[i])]++;
 }
 
+void select_rows(const RowSelection& x) {
+  const std::int64_t of_rank = x.tokens / x.ranks * x.choices, before = x.place * x.room;
+  for (std::int64_t i = 0; i < x.tokens * x.choices; ++i) {
+    const std::int64_t row = x.rows[i] - before;
+    const bool is_own = row >= 0 && row < x.room;
+    x.own[i] = is_own ? static_cast<std::int32_t>(i / of_rank * x.room + row) : -1;
+  }
+}
+
 template <typename T>
 void dispatch_rows(const RowShape& s, T* sent, const T* x, const std::int32_t* rows,
                    const std::int32_t* counts) {

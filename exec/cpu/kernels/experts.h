@@ -20,6 +20,7 @@ void balance_experts(const RouterShape& shape, const ExpertBalance<T, Compute<T>
 
 // Throws Error where a rank is given more rows than there is room for.
 void place_rows(const RowPlacing& x);
+void select_rows(const RowSelection& x);
 
 void count_choices(const ChoiceCounts& x);
 // M: the type of the master copy.

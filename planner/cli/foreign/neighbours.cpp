@@ -117,6 +117,7 @@ class Neighbours {
     if (pp != p.pp) plan.stage_layers.clear();
     if (pp == 1) plan.schedule = Schedule::kOneForwardOneBackward;
     if (pp == 1) plan.parallel.chunks = Parallel{}.chunks;
+    if (pp == 1) plan.parallel.flushes = Parallel{}.flushes;
     add(plan);
   }
 

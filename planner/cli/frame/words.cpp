@@ -126,9 +126,11 @@ std::string parallel_words(const Plan& plan) {
   }
   const std::string chunks =
       plan.pieces() > p.pp ? fmt::format(", {} chunks each", plan.pieces() / p.pp) : "";
+  const std::string rounds =
+      p.flushes > 1 ? fmt::format(", run empty {} times in a step", p.flushes) : "";
   const bool uneven = !plan.stage_layers.empty();
   parts.push_back(fmt::format(
-      "{} pipeline stages ({}{}{})", p.pp, title(plan.schedule), chunks,
+      "{} pipeline stages ({}{}{}{})", p.pp, title(plan.schedule), chunks, rounds,
       uneven ? fmt::format("; layers {}", joined(plan.stage_layers, ", ")) : std::string()));
   return joined(parts, ", ");
 }
@@ -148,11 +150,14 @@ std::string expert_words(const Plan& plan, const ModelConfig& model) {
       plan.expert_imbalance > 1
           ? fmt::format("; the busiest rank has {} times the mean to do", plan.expert_imbalance)
           : "";
-  return fmt::format("experts: {}; room for {}{}, {:.2f} times an even load{}", dropped,
+  const std::string gathered = plan.dispatcher == Dispatcher::kAllGather
+                                   ? "; all tokens come to each rank by all-gather"
+                                   : "";
+  return fmt::format("experts: {}; room for {}{}, {:.2f} times an even load{}{}", dropped,
                      count_of(rows.room, "row"),
                      rows.ranks > 1 ? fmt::format(" from a rank to each of {}", rows.ranks) : "",
                      static_cast<double>(rows.room * rows.ranks) / static_cast<double>(choices),
-                     busiest);
+                     busiest, gathered);
 }
 
 bool is_plain(char c) {

@@ -13,12 +13,22 @@ std::int32_t count(const KeysToPlan& to, std::string_view option, std::int64_t m
   return static_cast<std::int32_t>(to.config.integer(option, 1, most));
 }
 
+void read_dispatcher(const KeysToPlan& to) {
+  const std::string_view key = "--moe-token-dispatcher-type";
+  const std::string word = to.config.word(key, {"allgather", "alltoall", "flex"});
+  if (word == name(Dispatcher::kAllGather)) to.plan.dispatcher = Dispatcher::kAllGather;
+  if (word == "flex")
+    to.config.add(Trouble::kNotModelled, key,
+                  "\"flex\" sends a token once to each node: counted as \"alltoall\"");
+}
+
 void read_experts(const KeysToPlan& to) {
   const std::string_view experts = "--expert-model-parallel-size",
                          tensors = "--expert-tensor-parallel-size";
   const std::int32_t ep = count(to, experts, kMaxDp);
   if (to.around.model.experts) {
     to.plan.parallel.ep = ep;
+    if (ep > 1) read_dispatcher(to);
     if (to.config.has(tensors)) to.plan.parallel.expert_tp = count(to, tensors, kMaxTp);
   } else if (ep > 1) {
     to.config.add(Trouble::kError, experts, "needs --num-experts; the model has none");

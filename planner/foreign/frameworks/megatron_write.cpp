@@ -89,7 +89,7 @@ class MegatronWriting {
     }
     if (experts.scale != 1) keys_.add("--moe-router-topk-scaling-factor", experts.scale);
     flag("--moe-grouped-gemm");
-    keys_.add("--moe-token-dispatcher-type", "alltoall");
+    keys_.add("--moe-token-dispatcher-type", name(plan_.dispatcher));
     if (experts.balance > 0) keys_.add("--moe-aux-loss-coeff", experts.balance);
   }
 

@@ -85,9 +85,7 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
                              .of = of,
                              .in_backward = in_backward});
   };
-  if (rows_.are_exchanged())
-    received_counts_ = maker.values.add(
-        {.name = "counts.received", .shape = rows_.counts(), .dtype = DType::kI32});
+  dispatch_ = make_dispatch(maker, rows_, router_, hidden_);
   received_ = add("experts.input", hidden_, std::nullopt);
   fc1_ = add("experts.fc1", (gated_ ? 2 : 1) * width_, LayerOperator::kFc1);
   gate_ = add("experts.gelu", width_, LayerOperator::kActivation, Read::kFirst);
@@ -118,29 +116,13 @@ bool Experts::reads_input(const LayerPass& to) const {
 }
 
 // As the ranks that have the experts find them.
-View Experts::counts(const LayerPass& to) const {
-  return rows_.are_exchanged() ? to[received_counts_] : router_.counts(to);
-}
-
-void Experts::dispatch(LayerPass& to, const View& x) const {
-  const View received = to[received_];
-  const View sent = rows_.are_exchanged() ? to.scratch("experts.sent", received.shape) : received;
-  to.kernel(Part::kDispatch, KernelId::kDispatchRows,
-            {read(x), read(router_.rows(to)), read(router_.counts(to)), write(sent)});
-  if (!rows_.are_exchanged()) return;
-  to.exchange_rows(Part::kRouter, router_.counts(to), to[received_counts_]);
-  to.exchange_rows(Part::kDispatch, sent, received);
-}
+View Experts::counts(const LayerPass& to) const { return dispatch_->counts(to, router_); }
 
 void Experts::combine(LayerPass& to) const {
-  const View returned = to[returned_];
-  const View out = rows_.are_exchanged() ? to.scratch("experts.given", returned.shape) : returned;
-  multiply(to, down_, to[gate_], out);
-  if (rows_.are_exchanged()) to.exchange_rows(Part::kCombine, out, returned);
+  const View given = dispatch_->given(to, to[returned_]);
+  multiply(to, down_, to[gate_], given);
   const View sum = to[partial_];
-  to.kernel(Part::kCombine, KernelId::kCombineRows,
-            {read(returned), read(router_.rows(to)), shared_ ? update(sum) : write(sum),
-             read(router_.weights(to))});
+  dispatch_->combine(to, router_, given, to[returned_], shared_ ? update(sum) : write(sum));
 }
 
 Attributes Experts::attributes(const LayerPass& to, const Grouped& by) const {
@@ -174,7 +156,7 @@ void Experts::shared_forward(LayerPass& to, const View& x) const {
 void Experts::forward(LayerPass& to, const View& x) const {
   if (to.emits_all()) {
     router_.forward(to, x);
-    dispatch(to, x);
+    dispatch_->dispatch(to, router_, x, to[received_]);
   }
   if (shared_) shared_forward(to, x);
   if (to.emits(up_.op)) multiply(to, up_, to[received_], to[fc1_]);
@@ -187,13 +169,8 @@ void Experts::forward(LayerPass& to, const View& x) const {
 // The gradient of what the second products of this rank's experts give.
 View Experts::combine_backward(LayerPass& to, const View& dy, const View& dweights) const {
   const View dout = to.handed(Part::kExpertDown, "d.experts.output", rows_.of(hidden_), false);
-  if (!to.emits_inputs()) return dout;
-  const bool exchanged = rows_.are_exchanged();
-  const View drows = exchanged ? to.scratch("d.experts.returned", dout.shape) : dout;
-  to.kernel(Part::kCombine, KernelId::kCombineRowsBackward,
-            {read(dy), read(to[returned_]), read(router_.rows(to)), read(router_.weights(to)),
-             read(router_.counts(to)), write(drows), write(dweights)});
-  if (exchanged) to.exchange_rows(Part::kCombine, drows, dout);
+  if (to.emits_inputs())
+    dispatch_->combine_backward(to, router_, dy, to[returned_], dout, dweights);
   return dout;
 }
 
@@ -235,17 +212,6 @@ View Experts::activation_backward(LayerPass& to, const View& dgate) const {
   return dfc1;
 }
 
-void Experts::dispatch_backward(LayerPass& to, const View& dreceived, const View& dx) const {
-  if (!to.emits_inputs()) return;
-  View drows = dreceived;
-  if (rows_.are_exchanged()) {
-    drows = to.scratch("d.experts.sent", dreceived.shape);
-    to.exchange_rows(Part::kDispatch, dreceived, drows);
-  }
-  to.kernel(Part::kDispatch, KernelId::kCombineRows,
-            {read(drows), read(router_.rows(to)), write(dx)});
-}
-
 void Experts::shared_backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   if (!own_tokens_) return shared_->backward(to, x, dy, update(dx));
   View all = x, all_dy;
@@ -273,7 +239,7 @@ void Experts::backward(LayerPass& to, const View& x, const View& dy, const View&
   const View dfc1 = activation_backward(to, dgate);
   const View dreceived = to.scratch("d.experts.input", rows_.of(hidden_));
   multiply_backward(to, up_, to[received_], dfc1, dreceived);
-  dispatch_backward(to, dreceived, dx);
+  if (to.emits_inputs()) dispatch_->dispatch_backward(to, router_, dreceived, dx);
   if (shared_) shared_backward(to, x, dy, dx);
   router_.backward(to, x, dweights, dx);
 }

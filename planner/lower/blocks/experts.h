@@ -3,9 +3,9 @@
 // their products, and back, where the weighted rows of a token are summed. An expert that all
 // tokens share is an MLP beside them.
 //
-//   dispatch   rows [g, r, h] of all tokens, an all-to-all to g ranks
+//   dispatch   rows [g, r, h] of all tokens to g ranks (token_dispatch.h)
 //   experts    [g, r, u] = rows W1, activation [g, r, f], [g, r, h] = W2, each expert its rows
-//   combine    the all-to-all back, the sum
+//   combine    back the same way, the sum
 //
 // Tensor parallel ranks cut the width of each expert, as that of an MLP, and exchange rows of all
 // tokens each among its own. Or they have whole experts, as have other replicas, and exchange rows
@@ -15,10 +15,11 @@
 // sum: each has the bias of its columns of them.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "planner/lower/blocks/mlp.h"
-#include "planner/lower/blocks/router.h"
+#include "planner/lower/blocks/token_dispatch.h"
 
 namespace zplan {
 
@@ -46,12 +47,10 @@ class Experts : public Body {
   static Grouped first_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp);
   static Grouped second_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp);
 
-  void dispatch(LayerPass& to, const View& x) const;
   void combine(LayerPass& to) const;
   void shared_forward(LayerPass& to, const View& x) const;
   void shared_backward(LayerPass& to, const View& x, const View& dy, const View& dx) const;
   View combine_backward(LayerPass& to, const View& dy, const View& dweights) const;
-  void dispatch_backward(LayerPass& to, const View& dreceived, const View& dx) const;
   void multiply(LayerPass& to, const Grouped& by, const View& x, const View& y) const;
   void weight_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy) const;
   void multiply_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy,
@@ -68,8 +67,8 @@ class Experts : public Body {
   Attributes activation_;
   Router router_;
   std::optional<Mlp> shared_;
-  Grouped up_, down_;            // [E, h, u], [E, f, h]; biases [E, u], [E, h]
-  Value received_counts_;        // of rows that have come, where they are exchanged
+  Grouped up_, down_;  // [E, h, u], [E, f, h]; biases [E, u], [E, h]
+  std::unique_ptr<TokenDispatch> dispatch_;
   Value received_, fc1_, gate_;  // [g, r, h], [g, r, u] before and [g, r, f] after activation
   Value returned_;               // [g, r, h]
   Value partial_;                // [T, h]

@@ -103,6 +103,20 @@ class LayerPass : public Emission {
   void exchange_rows(Part part, const View& from, const View& to) {
     exchange(part, expert_axes(s_.plan, s_.mesh), from, to);
   }
+  // What each rank of an expert group has in `from`, of all of them one after the other.
+  void gather_rows(Part part, const View& from, const View& to) {
+    s_.out.collective({phase(), part, Action::kGatherRanks}, Lane::kCommTensor,
+                      CollectiveKind::kAllGather, {expert_axes(s_.plan, s_.mesh)}, from, to);
+  }
+  // The sum of what these ranks have in `from`, of which each gets its part.
+  void sum_rows(Part part, const View& from, const View& to) {
+    s_.out.collective({phase(), part, Action::kSumRanks}, Lane::kCommTensor,
+                      CollectiveKind::kReduceScatter, {expert_axes(s_.plan, s_.mesh)}, from, to);
+  }
+  // The rank's place among them.
+  Attribute place_among_experts() const {
+    return {0, s_.mesh.steps_over(expert_axes(s_.plan, s_.mesh), 1)};
+  }
   // Each rank along the axis gives the next one what it has in `from`, the last one the first.
   void shift(Part part, std::string_view axis, const View& from, const View& to) {
     s_.out.collective({phase(), part, Action::kExchange}, Lane::kCommTensor, CollectiveKind::kShift,

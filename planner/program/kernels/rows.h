@@ -497,6 +497,14 @@ ZPLAN_KERNEL(
         "tokens; those beyond have row -1 and are added to dropped. Fails where a rank's rows "
         "exceed room. With `choices`, of n ranks that have parts of the sequences one after the "
         "other, this one's the `place`-th, those of the ranks before come first.")
+ZPLAN_KERNEL(
+    SelectRows, "select_rows", .operands = "rows:ri[T,k] own:wi[T,k]",
+    .attributes = "ranks room place?", .kind = kMem, .demand = streaming<2, 0>,
+    .sets = Sets::kExperts, .source = "[derived]",
+    .what =
+        "Of the rows that `ranks` ranks gave the choices of their tokens, T in equal parts one "
+        "rank after the other, those that the `place`-th of them has: in a part of `room` rows for "
+        "each of the ranks, in the order that it has there. Other choices have row -1.")
 ZPLAN_KERNEL(DispatchRows, "dispatch_rows",
              .operands = "x:rc[T,h] rows:ri[T,k] counts:ri[g,e] sent:wc[g,r,h]", .kind = kMem,
              .demand = streaming<0, 3>, .sets = Sets::kExperts, .source = "[Lepikhin20 sec 3.2]",

@@ -76,6 +76,23 @@ void find_phases(PassOrder& order) {
                 static_cast<std::size_t>(after - passes.begin())};
 }
 
+PassOrder in_rounds(const PassOrder& order, std::int32_t rounds) {
+  if (rounds == 1) return order;
+  std::int32_t micro_batches = 0;
+  for (const Pass& pass : order.passes) micro_batches = std::max(micro_batches, pass.micro + 1);
+  PassOrder all;
+  for (std::int32_t round = 0; round < rounds; ++round) {
+    const std::size_t from = all.passes.size();
+    if (round > 0) all.cut();
+    for (const std::size_t cut : order.cuts) all.cuts.push_back(from + cut);
+    for (Pass pass : order.passes) {
+      pass.micro += round * micro_batches;
+      all.passes.push_back(pass);
+    }
+  }
+  return all;
+}
+
 void set_last_apart(PassOrder& order) {
   std::set<std::int32_t> inputs, weights;  // chunks whose last such pass has been seen
   for (auto pass = order.passes.rbegin(); pass != order.passes.rend(); ++pass) {

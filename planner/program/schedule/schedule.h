@@ -89,6 +89,9 @@ struct PassOrder {
 // backwards, and after the backward that follows the last forward.
 void find_phases(PassOrder& order);
 
+// The same passes so many times over, each time of the micro-batches that follow.
+PassOrder in_rounds(const PassOrder& order, std::int32_t rounds);
+
 // Sets `apart` of the last pass of each chunk that gives gradients of its weights, and of the last
 // that gives one of its input. Where both are a whole backward, none may be out of turn.
 void set_last_apart(PassOrder& order);

@@ -71,6 +71,7 @@ Plan of_one_stage(Plan plan) {
   plan.parallel.dp *= plan.parallel.pp;
   plan.parallel.pp = 1;
   plan.parallel.chunks = 0;
+  plan.parallel.flushes = 1;
   plan.schedule = Schedule::kOneForwardOneBackward;
   plan.stage_layers.clear();
   plan.batch.global_batch =

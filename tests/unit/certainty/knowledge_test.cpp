@@ -146,7 +146,8 @@ TEST(Knowledge, OfSoftwareThatNobodyNamedIsNoBetterThanThatOfUnmeasuredSoftware)
   Evidence guessed = measured_evidence();
   guessed.stated = false;
   const Knowledge known = knowledge_of(guessed, h100(), known_kind());
-  EXPECT_THAT(known.unknown, ElementsAre("the software is not stated: theirs assumed"));
+  EXPECT_THAT(known.unknown,
+              ElementsAre("software or kernels that are not known to be those of theirs"));
   Evidence unmeasured = measured_evidence();
   unmeasured.runs.clear();
   EXPECT_GE(sd_of(known, overall), sd_of(knowledge_of(unmeasured, h100(), known_kind()), overall));

@@ -276,6 +276,22 @@ TEST(MegatronTraps, ExpertsThatAreNotThere) {
   EXPECT_FALSE(file.is_broken());
 }
 
+// [Megatron] allgather is the default.
+TEST(MegatronTraps, ADispatcherIsOfExpertsOnSeveralRanks) {
+  const std::string text = std::string(kOptions) + "--num-experts 8 ";
+  const auto dispatcher = [&](const char* more) {
+    return read("a.sh", text + more).setup.plan.dispatcher;
+  };
+  const std::string type = "--moe-token-dispatcher-type";
+  EXPECT_EQ(dispatcher("--expert-model-parallel-size 8"), Dispatcher::kAllGather);
+  EXPECT_EQ(dispatcher(""), Dispatcher::kAllToAll) << "nothing is exchanged";
+  EXPECT_EQ(dispatcher((type + " alltoall --expert-model-parallel-size 8").c_str()),
+            Dispatcher::kAllToAll);
+  const Read flex = read("a.sh", text + type + " flex --expert-model-parallel-size 8");
+  EXPECT_EQ(flex.setup.plan.dispatcher, Dispatcher::kAllToAll);
+  EXPECT_EQ(flex.kind_of(type), "not_modelled");
+}
+
 // Their buckets hold many of these small layers.
 TEST(MegatronTraps, ExpertsAndMuonTakeALayerAtATime) {
   const std::string text = std::string(kOptions) + "--use-distributed-optimizer ";

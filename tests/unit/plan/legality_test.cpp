@@ -740,6 +740,11 @@ TEST(Legality, CapacityAndImbalanceAreOfExpertsAndOfWholeSequences) {
   EXPECT_THAT(refusal(dense, [](Plan& p) { p.parallel.ep = 2; }), says("the model has none"));
   EXPECT_THAT(refusal(dense, [](Plan& p) { p.capacity_factor = 1; }), says("the model has none"));
   EXPECT_THAT(refusal(dense, [](Plan& p) { p.expert_imbalance = 2; }), says("the model has none"));
+  const auto gathers = [](Plan& p) { p.dispatcher = Dispatcher::kAllGather; };
+  EXPECT_THAT(refusal(dense, gathers), says("dispatcher allgather", "the model has none"));
+  EXPECT_THAT(refusal(moe, [&](Plan& p) { gathers(p), p.parallel.ep = 1; }), says("needs ep > 1"));
+  EXPECT_EQ(refusal(moe, [&](Plan& p) { gathers(p), p.parallel.dp = p.parallel.ep = 2; }),
+            std::nullopt);
   EXPECT_THAT(refusal(moe, [](Plan& p) { p.capacity_factor = -1; }), says("-1", "0..1000"));
   EXPECT_THAT(refusal(moe, [](Plan& p) { p.capacity_factor = std::nan(""); }), says("0..1000"));
   EXPECT_THAT(refusal(moe, [](Plan& p) { p.expert_imbalance = 0.5; }), says("0.5 is below 1"));

@@ -54,6 +54,37 @@ TEST(PlanSchedule, OfChunksIsThatOfItsName) {
   EXPECT_EQ(plan.pieces(), 6) << "as few chunks as it takes";
 }
 
+TEST(PlanSchedule, RunsEmptyAfterEachRound) {
+  Plan plan = plan_of(Schedule::kOneForwardOneBackward, 2, 6);
+  plan.parallel.flushes = 2;
+  EXPECT_EQ(testing_support::text_of(order_of_stage(plan, 0).passes),
+            "F0.0 F0.1 B0.0 F0.2 B0.1 B0.2 F0.3 F0.4 B0.3 F0.5 B0.4 B0.5");
+  EXPECT_EQ(in_flight_of_stages(plan)[0][0].micro_batches, 2);
+  EXPECT_EQ(most_in_flight(plan), 2);
+  plan.schedule = Schedule::kGpipe;
+  EXPECT_EQ(in_flight_of_stages(plan)[0][0].micro_batches, 3) << "of a round";
+  EXPECT_EQ(most_in_flight(plan), 3);
+}
+
+TEST(PlanSchedule, RunsEmptyAtWholeMicroStepsOfAPipelineOnly) {
+  const auto fault = [](Schedule schedule, std::int32_t pp, std::int32_t flushes) {
+    Plan plan = plan_of(schedule, pp, 12);
+    plan.parallel.flushes = flushes;
+    return schedule_fault(plan).value_or("none");
+  };
+  EXPECT_EQ(fault(Schedule::kOneForwardOneBackward, 4, 12), "none");
+  EXPECT_EQ(fault(Schedule::kOneForwardOneBackward, 4, 5),
+            "5 rounds do not cut 12 micro-steps evenly; 4 would");
+  EXPECT_EQ(fault(Schedule::kOneForwardOneBackward, 4, 13),
+            "13 rounds do not cut 12 micro-steps evenly; 12 would");
+  EXPECT_EQ(fault(Schedule::kOneForwardOneBackward, 1, 2),
+            "2 rounds of a pipeline need pp > 1: one stage has no bubble");
+  EXPECT_EQ(fault(Schedule::kDoubleBuffered, 4, 3),
+            "schedule pipedream-2bw has one round in a step, not 3");
+  EXPECT_EQ(fault(Schedule::kDualPipeV, 4, 2),
+            "schedule dualpipe-v needs two micro-steps per stage: with pp 4 at least 8, not 6");
+}
+
 TEST(PlanSchedule, OfOnePieceAStageEndsInOrder) {
   for (const Schedule schedule : {Schedule::kOneForwardOneBackward, Schedule::kGpipe})
     EXPECT_TRUE(ends_in_order(plan_of(schedule, 4, 8)));

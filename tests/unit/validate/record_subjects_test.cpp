@@ -57,6 +57,22 @@ TEST(RecordStack, IsTheNamedOneWhateverTheSourceSays) {
   EXPECT_EQ(planned({{"/source", "FSDP, torch.compile"}}).stack, "megatron_core");
 }
 
+TEST(RecordStack, IsFoundInTheWordsOfItsName) {
+  const std::pair<const char*, const char*> names[] = {
+      {"Megatron Core", "megatron_core"},  {"Megatron Bridge", "megatron_bridge"},
+      {"NVIDIA NeMo 25.02", "nemo2024"},   {"HF TRL", "hf"},
+      {"Hugging Face Transformers", "hf"}, {"LlamaFactory", "hf"},
+      {"PyTorch FSDP2", "fsdp"},           {"NeMo AutoModel", "fsdp"},
+      {"DeepSpeed ZeRO-3", "deepspeed"},   {"TorchTitan v0.2", "torchtitan"},
+  };
+  for (const auto& [name, stack] : names) {
+    const PlannedRun run = planned({{"/software/name", name}});
+    EXPECT_EQ(run.stack, stack) << name;
+    EXPECT_TRUE(run.stack_stated) << name;
+  }
+  EXPECT_FALSE(planned({{"/software/name", "verl"}}).stack_stated);
+}
+
 TEST(RecordStack, IsThatOfALibraryWhereTheTrainerHasNone) {
   const PlannedRun run = planned(
       {{"/software/name", "NeMo AutoModel"}, {"/software/libraries", {"FSDP2"}}}, sharded());
@@ -117,10 +133,11 @@ TEST(RecordExperts, OverContextParallelRanksAreNotModelled) {
 }
 
 TEST(RecordExperts, RoutingThatNobodyForcesIsTakenAsEvenAndSaidToBe) {
-  const PlannedRun forced = planned({{"/experts/routing", "balanced"}}, experts());
+  const Json alone = with(experts(), {{"/parallel/tp", 1}, {"/parallel/dp", 8}});
+  const PlannedRun forced = planned({{"/experts/routing", "balanced"}}, alone);
   EXPECT_EQ(forced.plan.expert_imbalance, 1);
   EXPECT_TRUE(forced.stack_stated);
-  const PlannedRun trained = planned({{"/experts/routing", "trained"}}, experts());
+  const PlannedRun trained = planned({{"/experts/routing", "trained"}}, alone);
   EXPECT_EQ(trained.plan.expert_imbalance, 1);
   EXPECT_THAT(trained.flags, Contains("work of experts taken as even"));
   EXPECT_FALSE(trained.stack_stated);
@@ -135,6 +152,54 @@ TEST(RecordExperts, TheExchangeIsNoneWhereRanksHaveAllOfThem) {
           experts())
           .unsupported,
       "");
+}
+
+TEST(RecordExperts, AnAllGatherIsADispatcherAndOthersAreTakenForAnAllToAll) {
+  const PlannedRun gathered = planned({{"/experts/dispatcher", "allgather"}}, experts());
+  ASSERT_EQ(gathered.unsupported, "");
+  EXPECT_EQ(gathered.plan.dispatcher, Dispatcher::kAllGather);
+  const PlannedRun other = planned({{"/experts/dispatcher", "deepep"}}, experts());
+  ASSERT_EQ(other.unsupported, "");
+  EXPECT_EQ(other.plan.dispatcher, Dispatcher::kAllToAll);
+  EXPECT_THAT(other.flags, Contains("experts exchanged by all-to-all instead of deepep"));
+}
+
+TEST(RecordExperts, AreWholeWhereNothingElseSpreadsThem) {
+  const Json tensor = with(experts(), {{"/parallel/tp", 4}, {"/parallel/dp", 2}});
+  const PlannedRun folded = planned({{"/parallel/ep", 8}}, tensor);
+  ASSERT_EQ(folded.unsupported, "");
+  EXPECT_EQ(folded.plan.parallel.expert_tp, 1);
+  EXPECT_THAT(folded.flags, Contains("whole experts on each tensor parallel rank assumed"));
+  const PlannedRun cut = planned({{"/parallel/ep", 2}}, tensor);
+  EXPECT_EQ(cut.plan.parallel.expert_tp, 0);
+  EXPECT_THAT(cut.flags,
+              Contains("each tensor parallel rank exchanges the rows of all its tokens"));
+  EXPECT_FALSE(cut.stack_stated);
+}
+
+TEST(RecordPrecision, OfPyTorchEverythingFollowsTheParameters) {
+  const PlannedRun run = planned({{"/precision/params", "bf16"}}, sharded());
+  ASSERT_EQ(run.unsupported, "");
+  const PrecisionRecipe& recipe = run.plan.precision;
+  for (const DType type : {recipe.param, recipe.grad, recipe.master, recipe.moments})
+    EXPECT_EQ(type, DType::kBf16);
+  EXPECT_FALSE(recipe.separate_master);
+}
+
+TEST(RecordPrecision, GradientsInFp32NeedNoCopyOfThem) {
+  const Json bloom = with(base(), {{"/software/name", "Megatron-DeepSpeed"},
+                                   {"/hardware/device", "a100_sxm4_80gb"},
+                                   {"/kernels/attention", "unfused"}});
+  EXPECT_EQ(planned({{"/precision/reduction", "fp32"}}, bloom).unsupported, "");
+}
+
+TEST(RecordPrecision, UpdatesBesideBackwardLeaveNoRoomForClipping) {
+  const Json beside = with(sharded(), {{"/overlap/update", true}, {"/offload/optimizer", "cpu"}});
+  const PlannedRun run = planned({}, beside);
+  EXPECT_FALSE(run.plan.clip);
+  EXPECT_THAT(run.flags,
+              Contains("no clipping assumed: updates come before the norm of all gradients"));
+  EXPECT_TRUE(planned({{"/optimizer/clip", true}}, beside).plan.clip);
 }
 
 TEST(RecordPrecision, ElementTypesAreThoseStated) {
@@ -197,11 +262,30 @@ TEST(RecordRecompute, NoModuleIsPassedOverInSilence) {
   }
 }
 
+TEST(RecordRecompute, FullGoesBeforeModulesThatAreAPartOfALayer) {
+  const PlannedRun dump =
+      planned({{"/recompute/mode", "full"}, {"/recompute/modules", {"core_attn"}}});
+  EXPECT_TRUE(dump.plan.all_full());
+  EXPECT_THAT(dump.flags, Contains("whole layers recomputed, whatever modules are named"));
+  const PlannedRun all =
+      planned({{"/recompute/mode", "full"}, {"/recompute/modules", {"mlp", "self_attn", "norm"}}});
+  EXPECT_FALSE(all.plan.all_full()) << "each from its own input";
+  EXPECT_THAT(
+      planned({{"/recompute/mode", "selective"}, {"/recompute/modules", {"moe_act"}}}).flags,
+      Contains("moe_act not recomputed by itself"))
+      << "a model without experts";
+}
+
 TEST(RecordRecompute, WhatLeavesTheGpuIsWhatTheRecordNames) {
   const PlannedRun run = planned({{"/offload/activation_modules", {"act"}}});
   ASSERT_EQ(run.unsupported, "");
   EXPECT_EQ(run.plan.recompute[0].on_cpu, OperatorSet{kActivation});
   EXPECT_EQ(run.plan.placement.activations, Tier::kGpu);
+  const PlannedRun both =
+      planned({{"/offload/activation_modules", {"act", "qkv"}}, {"/recompute/modules", {"act"}}});
+  ASSERT_EQ(both.unsupported, "");
+  EXPECT_EQ(both.plan.recompute[0].operators, OperatorSet{kActivation});
+  EXPECT_EQ(both.plan.recompute[0].on_cpu, OperatorSet{kQkv}) << "what is recomputed is not kept";
   const PlannedRun inputs =
       planned({{"/offload/activation_modules", {"layer_inputs"}}, {"/recompute/mode", "full"}});
   EXPECT_EQ(inputs.plan.placement.activations, Tier::kCpu);
@@ -211,8 +295,14 @@ TEST(RecordParallel, ShardsRingsAndStagesAreAsStated) {
   const Json stages = with(base(), {{"/parallel/pp", 2}, {"/parallel/dp", 2}});
   EXPECT_THAT(planned({{"/pipeline/stage_layers", {5, 3}}}, stages).plan.stage_layers,
               ElementsAre(5, 3));
-  EXPECT_EQ(planned({{"/pipeline/stage_layers", {8, 0}}}, stages).unsupported,
-            "not modelled: a pipeline stage without layers");
+  EXPECT_THAT(planned({{"/pipeline/stage_layers", {8, 0}}}, stages).unsupported,
+              HasSubstr("a stage of 0 layers; each needs at least 1"));
+  EXPECT_EQ(planned({{"/pipeline/stage_layers", {3, 3, 2, 0}},
+                     {"/pipeline/virtual_stages", 2},
+                     {"/pipeline/schedule", "interleaved"}},
+                    stages)
+                .unsupported,
+            "");
   EXPECT_EQ(planned({{"/parallel/reshard_after_forward", false}}, sharded()).plan.zero_stage, 2);
   EXPECT_EQ(planned({{"/parallel/optimizer_instances", 2}}).plan.parallel.shards, 2);
   const Json contexts = with(base(), {{"/parallel/cp", 2}, {"/parallel/dp", 2}});
@@ -275,15 +365,6 @@ TEST(RecordParallel, EachGpuHasTheStatedPorts) {
   EXPECT_TRUE(rounded(planned({{"/hardware/ports_per_gpu", 0.01}}, two)));
 }
 
-TEST(RecordParallel, ALayoutAloneDoesNotSayTheLayersOfStages) {
-  const Json stages = with(base(), {{"/parallel/pp", 2}, {"/parallel/dp", 2}});
-  const Json layout = with(stages, {{"/pipeline/layout", "Et*5|t*3L"}});
-  EXPECT_EQ(planned({}, layout).unsupported,
-            "not modelled: a pipeline layout without the layers of its stages");
-  EXPECT_EQ(planned({{"/pipeline/stage_layers", {5, 3}}}, layout).unsupported, "");
-  EXPECT_EQ(planned({{"/pipeline/layout", "Et*8L"}}).unsupported, "") << "one stage";
-}
-
 TEST(RecordParallel, WhatWaitsInsteadOfOverlappingRefusesWhereThereIsSomethingToSend) {
   const Json contexts = with(base(), {{"/parallel/cp", 2}, {"/parallel/dp", 2}});
   const Json waits = with(contexts, {{"/overlap/context_parallel", false}});
@@ -293,9 +374,48 @@ TEST(RecordParallel, WhatWaitsInsteadOfOverlappingRefusesWhereThereIsSomethingTo
   EXPECT_EQ(planned({{"/overlap/context_parallel", false}}).unsupported, "");
   EXPECT_EQ(planned({{"/overlap/pipeline", false}}).unsupported, "");
   const Json sharding = with(sharded(), {{"/parallel/sharding_software", "megatron_fsdp"}});
-  EXPECT_EQ(planned({}, sharding).unsupported,
-            "not modelled: shards of other software than the profile's");
-  EXPECT_EQ(planned({{"/parallel/zero_stage", 0}}, sharding).unsupported, "");
+  const auto& others = "shards as the profile's, which is other software";
+  EXPECT_THAT(planned({}, sharding).flags, Contains(others));
+  EXPECT_THAT(planned({{"/parallel/zero_stage", 0}}, sharding).flags, Not(Contains(others)));
+}
+
+TEST(RecordParallel, KeyHeadsAreRepeatedForRanksThatCutMore) {
+  const PlannedRun run = planned({{"/model/kv_heads", 1}});
+  ASSERT_EQ(run.unsupported, "");
+  EXPECT_EQ(run.model.kv_heads, 2);
+  EXPECT_THAT(run.flags, Contains("1 key-value heads repeated for 2 ranks"));
+  EXPECT_EQ(planned({{"/model/kv_heads", 4}}).model.kv_heads, 4);
+}
+
+TEST(RecordParallel, RanksWithWindowsExchangeHeadsWhereNobodySaysHow) {
+  const Json contexts =
+      with(base(), {{"/parallel/cp", 2}, {"/parallel/dp", 2}, {"/model/window/tokens", 256}});
+  const PlannedRun run = planned({}, contexts);
+  ASSERT_EQ(run.unsupported, "");
+  EXPECT_EQ(run.plan.parallel.ring, 1);
+  EXPECT_THAT(run.flags, Contains("context parallel ranks that exchange heads assumed"));
+}
+
+TEST(RecordParallel, WhatIsAssumedIsFlagged) {
+  EXPECT_THAT(planned({{"/parallel/zero_stage", nullptr}}).flags, Contains("ZeRO stage 0 assumed"));
+  EXPECT_THAT(planned({{"/global_batch", nullptr}}).flags,
+              Contains("a global batch of one micro-step assumed"));
+  EXPECT_THAT(planned({{"/model/ffn", nullptr}}).flags, Contains("an MLP of width 4096 assumed"));
+  EXPECT_THAT(planned({{"/model/params", 70e9}}).flags,
+              Contains(HasSubstr("7e+10 parameters stated")));
+  const Json two =
+      with(base(), {{"/hardware/nodes", 2}, {"/hardware/gpus", 16}, {"/parallel/dp", 8}});
+  EXPECT_THAT(planned({{"/hardware/network", "100 Gbit/s Ethernet"}}, two).flags,
+              Contains(HasSubstr("a network as the system's")));
+  EXPECT_THAT(planned({{"/hardware/network", "InfiniBand NDR"}}, two).flags,
+              Not(Contains(HasSubstr("a network as the system's"))));
+}
+
+TEST(RecordParallel, APipelineRunsEmptyAsOftenAsStated) {
+  const Json stages = with(base(), {{"/parallel/pp", 2}, {"/parallel/dp", 2}});
+  EXPECT_EQ(planned({}, stages).plan.parallel.flushes, 1);
+  EXPECT_EQ(planned({{"/pipeline/flushes", 4}}, stages).plan.parallel.flushes, 4);
+  EXPECT_EQ(planned({{"/pipeline/flushes", 4}}).plan.parallel.flushes, 1) << "one stage";
 }
 
 TEST(RecordExperts, TheDomainOfTheClusterDecidesWhereNoneIsStated) {
@@ -340,13 +460,42 @@ TEST(RecordKernels, GraphsOfSomeModulesLeaveTheOthersLaunches) {
   EXPECT_EQ(both.plan.launch, LaunchMode::kGraph);
 }
 
+TEST(RecordChecks, ContradictionsAreToldAtTheirKey) {
+  const Json stages = with(base(), {{"/parallel/pp", 2}, {"/parallel/dp", 2}});
+  const Json contexts = with(base(), {{"/parallel/cp", 2}, {"/parallel/dp", 2}});
+  const std::tuple<Json, const char*, Json, const char*> cases[] = {
+      {with(base(), {{"/parallel/pp", 4}, {"/parallel/dp", 1}}), "/pipeline/ends_count_as_layers",
+       true, "do not come to 4 equal pieces"},
+      {base(), "/pipeline/virtual_stages", 2, "expected 1 with pp 1"},
+      {with(stages, {{"/pipeline/schedule", "gpipe"}}), "/pipeline/virtual_stages", 2,
+       "expected 1 with schedule gpipe"},
+      {with(stages, {{"/pipeline/schedule", "zb-v"}}), "/pipeline/virtual_stages", 4,
+       "expected 2 with schedule zb-v"},
+      {with(contexts, {{"/parallel/ring", 2}}), "/parallel/cp_communication", "ulysses",
+       "/parallel/ring: expected 1 with ulysses"},
+      {contexts, "/parallel/cp_communication", "a2a+p2p", "expected /parallel/ring beside it"},
+      {base(), "/parallel/shard_group", 8, "expected at most the 4 replicas"},
+      {with(base(), {{"/recompute/mode", "none"}}), "/recompute/layers", 4,
+       "expected none where mode is none"},
+      {with(base(), {{"/precision/gradients", "fp32"}}), "/precision/grad_bytes", 2,
+       "expected 4 as of fp32"},
+      {base(), "/software/fp8_rows", true, "expected false where products are in bf16"},
+      {base(), "/model/padded_vocab", 1000, "expected at least vocab 32000"},
+      {with(base(), {{"/offload/optimizer", "cpu"}}), "/optimizer/cpu_fraction", 0,
+       "expected above 0"},
+  };
+  for (const auto& [record, pointer, value, says] : cases)
+    EXPECT_THAT(complaint(with(record, {{pointer, value}})), HasSubstr(says)) << pointer;
+}
+
 TEST(RecordSequences, DocumentsOfOneLengthAreSequencesOfIt) {
   const PlannedRun run = planned({{"/sequences/document_tokens", 512}});
   EXPECT_EQ(run.plan.batch.sequence, 512);
   EXPECT_EQ(run.plan.batch.micro_batch, 8);
   EXPECT_EQ(run.plan.batch.global_batch, 128);
-  EXPECT_EQ(planned({{"/sequences/document_tokens", 700}}).plan.batch.sequence, 2048)
-      << "three documents do not fill it";
+  const PlannedRun uneven = planned({{"/sequences/document_tokens", 700}});
+  EXPECT_EQ(uneven.plan.batch.sequence, 512) << "the nearest that fill it, as ratios go";
+  EXPECT_THAT(uneven.flags, Contains("documents of 700 tokens taken as of 512"));
 }
 
 TEST(RecordMemory, IsThatOfTheRankWhoseFigureItIs) {

@@ -278,6 +278,7 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "dropout_residual_add",
                                                "choose_experts",
                                                "place_rows",
+                                               "select_rows",
                                                "grouped_forward",
                                                "grouped_input_gradient",
                                                "grouped_weight_gradient",

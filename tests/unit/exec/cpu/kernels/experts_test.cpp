@@ -234,6 +234,21 @@ TEST(Rows, ComeBackAsTheirWeightedSum) {
   EXPECT_EQ(y, (std::vector<double>{2, 4, 3, 4}));
 }
 
+// 2 ranks of 3 tokens, 2 choices each; parts have room for 4 rows. Those of the second rank's
+// experts are 4 to 7 of each rank's own count.
+TEST(Rows, OfARanksExpertsAreSelectedFromThoseOfAllTokens) {
+  const Indices rows{0, 4, 1, -1, 5, 6, 2, 3, 7, 0, 4, 1};
+  Indices own(12, 99);
+  select_rows({.own = own.data(),
+               .rows = rows.data(),
+               .tokens = 6,
+               .choices = 2,
+               .ranks = 2,
+               .room = 4,
+               .place = 1});
+  EXPECT_EQ(own, (Indices{-1, 0, -1, -1, 1, 2, -1, -1, 7, -1, 4, -1}));
+}
+
 // [Fedus21 Eq.4]: 1 at an even router, so that the loss is the coefficient.
 TEST(Balance, OfAnEvenRouterIsTheCoefficient) {
   const RouterShape s{.tokens = 8, .experts = 4, .choices = 2};
