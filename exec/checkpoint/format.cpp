@@ -68,10 +68,11 @@ void put_tensor(std::string& out, const Tensor& t) {
                                            static_cast<std::size_t>(t.shape.rank));
   put(out, "\n        {{\"name\": {}, \"shape\": {}, \"offset\": {}", ascii_json_string(t.name),
       list(dims), t.offset);
-  if (t.split.kind != Split::Kind::kNone)
-    put(out, ", \"split\": \"{}\", \"segments\": {}, \"piece_rows\": {}, \"blocks\": {}",
-        kSplits[static_cast<std::size_t>(t.split.kind)], list(t.split.segments), t.piece_rows,
-        t.blocks);
+  const bool is_split = t.split.kind != Split::Kind::kNone;
+  if (is_split)
+    put(out, ", \"split\": \"{}\", \"segments\": {}, \"piece_rows\": {}",
+        kSplits[static_cast<std::size_t>(t.split.kind)], list(t.split.segments), t.piece_rows);
+  if (is_split || t.blocks > 1) put(out, ", \"blocks\": {}", t.blocks);
   out += "}";
 }
 
@@ -130,6 +131,8 @@ void check_split(const Tensor& t, std::int64_t pieces, const JsonNode& node) {
   demand(pieces % t.blocks == 0, "blocks that the pieces are divided into");
   if (t.split.kind == Split::Kind::kRows && t.piece_rows == 0)
     demand(t.shape[0] % pieces == 0, "rows that the pieces divide");
+  if (t.split.kind == Split::Kind::kNone)
+    demand(t.shape.elements() % t.blocks == 0, "elements that the blocks divide");
   if (t.split.kind != Split::Kind::kColumns) return;
   const std::int64_t own = pieces / t.blocks, columns = t.shape[t.shape.rank - 1];
   std::int64_t left = columns;
@@ -154,8 +157,10 @@ Tensor read_tensor(const JsonNode& node, std::int64_t pieces) {
     t.split.segments = read_numbers(object.member("segments"));
     t.piece_rows = object.member("piece_rows").integer(0, t.shape[0]);
     t.blocks = object.member("blocks").integer(1, pieces);
-    check_split(t, pieces, node);
+  } else if (const auto blocks = object.optional_member("blocks")) {
+    t.blocks = blocks->integer(1, pieces);
   }
+  check_split(t, pieces, node);
   object.finish();
   return t;
 }

@@ -18,7 +18,7 @@ struct GroupedForwardRow {
   static Bytes prepare(const Call& c, GemmCache&) { return grouped_scratch_bytes<T>(shape(c)); }
   static void run(const Call& c, GemmCache&) {
     grouped_forward(shape(c), c[3].as<T>(), c[0].as<T>(), c[1].as<T>(), c[2].as<std::int32_t>(),
-                    scratch(c.operands.back()));
+                    c[3].adds(), scratch(c.operands.back()));
   }
 };
 
@@ -29,7 +29,7 @@ struct GroupedInputRow {
   static Bytes prepare(const Call& c, GemmCache&) { return grouped_scratch_bytes<T>(shape(c)); }
   static void run(const Call& c, GemmCache&) {
     grouped_input_gradient(shape(c), c[3].as<T>(), c[0].as<T>(), c[1].as<T>(),
-                           c[2].as<std::int32_t>(), scratch(c.operands.back()));
+                           c[2].as<std::int32_t>(), c[3].adds(), scratch(c.operands.back()));
   }
 };
 
@@ -76,7 +76,7 @@ struct GroupedLinearRow {
   static Bytes prepare(const Call& c, GemmCache&) { return grouped_scratch_bytes<T>(shape(c)); }
   static void run(const Call& c, GemmCache&) {
     const auto* counts = c[2].as<std::int32_t>();
-    grouped_forward(shape(c), c[4].as<T>(), c[0].as<T>(), c[1].as<T>(), counts,
+    grouped_forward(shape(c), c[4].as<T>(), c[0].as<T>(), c[1].as<T>(), counts, false,
                     scratch(c.operands.back()));
     add_expert_biases(shape(c), expert_biases(c, c[3]), c[4].as<T>(), c[3].as<T>(), counts);
   }

@@ -97,14 +97,16 @@ class CopyCheck {
       const std::int64_t begin = std::max(piece.first, unit.shared_from);
       const std::int64_t end =
           std::min(piece.first + piece.elements, unit.shared_from + unit.shared_elements);
-      compare({home.unit, state, piece.layer, piece.first, piece.elements, kShared}, rank, piece,
-              begin, end);
+      const std::int64_t block = piece.piece * job_.mesh.size(unit.experts) / piece.pieces;
+      compare({home.unit, state, piece.layer, piece.first, piece.elements, kShared - block}, rank,
+              piece, begin, end);
     }
   }
   const std::optional<std::string>& mismatch() const { return mismatch_; }
 
  private:
-  // Unit, state, layer, first element, elements, number of the piece or kShared.
+  // Unit, state, layer, first element, elements, number of the piece or, of what tensor parallel
+  // ranks hold alike, kShared less the number of the ranks' part of the experts.
   using Key =
       std::tuple<std::uint32_t, State, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   static constexpr std::int64_t kShared = -1;

@@ -15,7 +15,8 @@ TensorPart::TensorPart(const Tensor& tensor, std::int64_t piece, std::int64_t pi
   const Shape& shape = tensor.shape;
   switch (tensor.split.kind) {
     case Split::Kind::kNone:
-      columns_ = shape.elements();
+      columns_ = shape.elements() / tensor.blocks;
+      first_row_ = piece / pieces_;
       return;
     case Split::Kind::kRows:
       rows_ = tensor.piece_rows > 0 ? tensor.piece_rows : shape[0] / pieces;
@@ -33,7 +34,7 @@ TensorPart::Run TensorPart::run_from(std::int64_t local) const {
   const std::int64_t left = elements() - local;
   switch (tensor_->split.kind) {
     case Split::Kind::kNone:
-      return {local, left};
+      return {first_row_ * columns_ + local, left};
     case Split::Kind::kRows: {
       const std::int64_t global = piece_ * elements() + local, end = tensor_->shape.elements();
       return global < end ? Run{global, std::min(left, end - global)} : Run{kPadding, left};

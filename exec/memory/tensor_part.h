@@ -54,7 +54,7 @@ class TensorPart {
   Run run_in_row(std::int64_t row, std::int64_t column) const;
 
   const Tensor* tensor_;
-  std::int64_t first_row_ = 0;   // of the rank's experts, where the tensor is cut by columns
+  std::int64_t first_row_ = 0;   // of the rank's experts, where the tensor is not cut by rows
   std::int64_t piece_, pieces_;  // of these
   std::int64_t rows_, columns_;  // of the piece
 };

@@ -81,11 +81,17 @@ std::int32_t LayerRun::fetches_of_backward(Backward what) const {
   return fetches(all);
 }
 
-// Of the unit that stays for a whole layer: of layers that are replayed together it is fetched
-// again for the backward of all but the last.
-std::int32_t LayerRun::shared_fetches() const {
-  const std::int32_t layers = s_.unit_layers();
-  return upwards_ ? layers : 2 * layers - layers / segment_.replay.layers;
+// Of a unit that stays for a whole layer: of layers that are replayed together it is fetched again
+// for the backward of all but the last that has it.
+std::int32_t LayerRun::fetches_of_staying(Part part, std::int32_t together) const {
+  std::int32_t count = 0;
+  for (std::int32_t first = 0; first < s_.unit_layers(); first += together) {
+    std::int32_t layers = 0;
+    for (std::int32_t member = first; member < first + together; ++member)
+      if (s_.layout.has(part, member)) ++layers;
+    count += std::max(layers, 2 * layers - 1);
+  }
+  return count;
 }
 
 void LayerRun::start(const UnitLoop& loop, std::int32_t fetches, bool upwards) {
@@ -95,15 +101,18 @@ void LayerRun::start(const UnitLoop& loop, std::int32_t fetches, bool upwards) {
   fetches_ = {.per_unit = fetches};
   opened_ = {.per_unit = fetches_of_forward()};
   upwards_ = upwards;
-  shared_fetches_ = {.per_unit = shared_fetches()};
-  shared_opened_ = {.per_unit = s_.unit_layers()};
+  for (std::size_t i = 0; i < kStaying.size(); ++i) {
+    const std::int32_t together = upwards_ ? 1 : segment_.replay.layers;
+    staying_[i].fetches = {.per_unit = fetches_of_staying(kStaying[i], together)};
+    staying_[i].opened = {.per_unit = fetches_of_staying(kStaying[i], 1)};
+  }
 }
 
 // What was fetched of one unit is not at hand in the next.
 void LayerRun::each_layer(std::int32_t together, const std::function<void()>& emit) {
   const auto forget = [this] {
     resident_.reset();
-    shared_resident_.reset();
+    for (Staying& each : staying_) each.resident.reset();
   };
   s_.each_layer(loop_, upwards_, together, forget, emit);
 }
@@ -142,11 +151,11 @@ bool LayerRun::are_together(Param a, Param b) const {
 
 View LayerRun::parameter(Param param) {
   const UnitIndex unit = unit_of(param);
-  const bool shared = s_.layout.is_shared(unit);
-  std::optional<Parameters::Resident>& at = shared ? shared_resident_ : resident_;
+  const bool stays = s_.layout.is_shared(unit);
+  std::optional<Parameters::Resident>& at = stays ? staying(unit).resident : resident_;
   if (!at || !parameters_.holds(*at, unit))
     at = parameters_.fetch(phase(), unit, s_.layout.part[unit],
-                           take(shared ? shared_fetches_ : fetches_));
+                           take(stays ? staying(unit).fetches : fetches_));
   return read(parameters_.view(*at, param));
 }
 
@@ -181,9 +190,10 @@ View LayerRun::gradient(Param param) {
   if (!trains(param)) return unused_gradient(param, gradients_.written());
   if (backward_part() == Backward::kInput) return write(handed_gradient(param));
   const UnitIndex unit = unit_of(param);
-  const bool shared = s_.layout.is_shared(unit);
-  std::optional<Gradients::Open>& at = shared ? shared_open_ : open_;
-  if (!at || at->unit != unit) at = gradients_.open(unit, take(shared ? shared_opened_ : opened_));
+  const bool stays = s_.layout.is_shared(unit);
+  std::optional<Gradients::Open>& at = stays ? staying(unit).open : open_;
+  if (!at || at->unit != unit)
+    at = gradients_.open(unit, take(stays ? staying(unit).opened : opened_));
   return gradients_.view(*at, param);
 }
 
@@ -204,9 +214,11 @@ void LayerRun::done(Param param) {
   open_.reset();
 }
 
-void LayerRun::close_shared() {
-  if (shared_open_) gradients_.close(*shared_open_, last_micro_);
-  shared_open_.reset();
+void LayerRun::close_staying() {
+  for (Staying& each : staying_) {
+    if (each.open) gradients_.close(*each.open, last_micro_);
+    each.open.reset();
+  }
 }
 
 // Buffers of two loops that come one after the other are apart: one that both had would live from
@@ -265,7 +277,7 @@ void LayerRun::replay_and_backward(Backward what, const View& dx) {
     if (member + 1 < end) views_ = activations().replay();
     enter(Phase::kBackward, what);
     kind(member).backward(*this, input(), dx);
-    close_shared();
+    close_staying();
   }
 }
 

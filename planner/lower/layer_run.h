@@ -2,6 +2,7 @@
 // computed, here the units that it takes are fetched, kept at hand and closed.
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "planner/lower/activations.h"
@@ -44,6 +45,12 @@ class LayerRun : public LayerPass {
     std::int32_t next = 0;
     std::int32_t per_tile = 0;  // inside a loop over the tiles
   };
+  // A unit beside the others, which stays for the whole layer: what is at hand of it.
+  struct Staying {
+    std::optional<Parameters::Resident> resident;
+    std::optional<Gradients::Open> open;
+    RingUses fetches, opened;
+  };
   // A use by one of the layers of an iteration.
   struct MemberUse {
     std::int32_t member;
@@ -70,12 +77,13 @@ class LayerRun : public LayerPass {
   std::int32_t fetches_of_forward() const;
   std::int32_t fetches_of_backward(Backward what) const;
   bool is_first_of_unit(Param param) const;
-  std::int32_t shared_fetches() const;
+  Staying& staying(UnitIndex unit) { return staying_[s_.layout.part[unit] == kStaying[0] ? 0 : 1]; }
+  std::int32_t fetches_of_staying(Part part, std::int32_t together) const;
   void replay(const View& input, const View& output);
   void replay_and_backward(Backward what, const View& dx);
   void backward_of(const UnitLoop& loop, Backward what, const View& dx);
   void backward_and_update(const UnitLoop& loop, Backward what, const View& dx);
-  void close_shared();
+  void close_staying();
 
   std::span<const LayerKind> kinds_;  // which take turns
   const Segment& segment_;
@@ -85,10 +93,12 @@ class LayerRun : public LayerPass {
   Optimizer& optimizer_;
   std::vector<Activations> activations_;  // of each kind
   UnitLoop loop_{};
-  // State of the loop body being emitted. The unit beside the others stays for the whole layer.
-  std::optional<Parameters::Resident> resident_, shared_resident_;
-  std::optional<Gradients::Open> open_, shared_open_;
-  RingUses fetches_, opened_, shared_fetches_, shared_opened_;
+  // State of the loop body being emitted.
+  std::optional<Parameters::Resident> resident_;
+  std::optional<Gradients::Open> open_;
+  RingUses fetches_, opened_;
+  static constexpr std::array kStaying{Part::kShared, Part::kExpertFactors};
+  std::array<Staying, kStaying.size()> staying_;
   bool upwards_ = true;
   bool last_micro_ = false;
 };

@@ -17,9 +17,8 @@ struct Member {
   const ParamSpec* spec;
   std::int64_t pieces;     // that the ranks and tiles cut it into, after
   std::int64_t blocks;     // those that ranks with other experts have
+  bool alike;              // whether tensor parallel ranks and tiles have the same of it
   std::int32_t layer = 0;  // of a unit of several
-
-  bool is_split() const { return pieces * blocks > 1; }
 };
 
 // What a unit says of its parameters besides its members.
@@ -36,7 +35,7 @@ struct UnitKind {
 // Flattens the tensors of a unit: what decays first, of that and of the others what is not split
 // last, and of that what is summed over ranks first.
 int order_in_unit(const Member& m) {
-  return (m.spec->decay ? 0 : 3) + (m.is_split() ? 0 : m.spec->summed ? 1 : 2);
+  return (m.spec->decay ? 0 : 3) + (!m.alike ? 0 : m.spec->summed ? 1 : 2);
 }
 
 // A matrix may be cut by columns or rows, a vector as the columns that it is added to.
@@ -126,48 +125,58 @@ class LayoutBuilder {
   struct Members {
     std::vector<Member> cut, whole;
   };
-  // `ranks`: that cut it.
-  Member member(Param p, std::int64_t ranks, std::int64_t tiles, std::int64_t blocks,
-                std::int32_t layer) const {
+  Member member(const Operator& op, Param p, std::int64_t tiles, std::int32_t layer) const {
     const ParamSpec& spec = params_.spec(p);
-    const bool is_cut = spec.split.kind != Split::Kind::kNone;
-    return {p, &spec, is_cut ? ranks * tiles : 1, blocks, layer};
-  }
-  Members members(const Operator& op, std::int32_t layer = 0) const {
     const AxisSet others = op.experts ? experts_ : AxisSet{};
     const std::int64_t blocks = mesh_.size(others);
     const std::int64_t ranks = mesh_.size(piece_axes(mesh_, others));
+    const bool is_cut = spec.split.kind != Split::Kind::kNone;
+    const std::int64_t pieces = is_cut ? ranks * tiles : 1;
+    const bool are_others = op.experts && plan_.parallel.folds_experts();  // their experts
+    return {p, &spec, pieces, blocks, pieces == 1 && !are_others, layer};
+  }
+  Members members(const Operator& op, std::int32_t layer = 0) const {
     Members result;
     for (const Param p : op.params) {
       const ParamSpec& spec = params_.spec(p);
       if (op.held == Held::kByLayer && is_shared(spec)) continue;
       const bool is_cut = spec.split.kind != Split::Kind::kNone;
-      (is_cut ? result.cut : result.whole)
-          .push_back(member(p, ranks, tiles_of(op), is_cut ? blocks : 1, layer));
+      (is_cut ? result.cut : result.whole).push_back(member(op, p, tiles_of(op), layer));
     }
     return result;
   }
 
-  void shared_unit(const std::vector<Operator>& operators, std::int32_t layer, std::size_t kind) {
+  // The units beside the others of a layer.
+  void shared_units(const std::vector<Operator>& operators, std::int32_t layer, std::size_t kind) {
     if (!has_shared()) return;
-    std::vector<Member> all;
+    std::vector<Member> all, of_experts;
     for (const Operator& op : operators)
       for (const Param p : op.params)
-        if (is_shared(params_.spec(p))) all.push_back(member(p, plan_.parallel.tp, 1, 1, layer));
+        if (is_shared(params_.spec(p)))
+          (has_own_ranks(op) ? of_experts : all).push_back(member(op, p, 1, layer));
     const auto& [name, layers] = params_.kinds()[kind];
     const bool of_several = plan_.unit_layers() > 1 && plan_.checkpoint_layers == 1;
-    unit({.name = prefix(name, layer) + (of_several ? std::to_string(layer) : "") + ".shared",
-          .part = Part::kShared,
-          .layers = layers,
-          .rule = rules().others},
-         std::move(all));
+    const std::string own = prefix(name, layer) + (of_several ? std::to_string(layer) : "");
+    if (!all.empty())
+      unit({.name = own + ".shared",
+            .part = Part::kShared,
+            .layers = layers,
+            .rule = rules().others},
+           std::move(all));
+    if (!of_experts.empty())
+      unit({.name = own + ".expert_factors",
+            .part = Part::kExpertFactors,
+            .layers = layers,
+            .rule = rules().others,
+            .experts = true},
+           std::move(of_experts));
   }
 
   void units_of_layers() {
     std::vector<Member> all, experts;
     for (const auto& [layer, kind] : turns()) {
       const std::vector<Operator> operators = operators_of(kind);
-      shared_unit(operators, layer, kind);
+      shared_units(operators, layer, kind);
       for (const Operator& op : operators) {
         const auto [cut, whole] = members(op, layer);
         std::vector<Member>& own = has_own_ranks(op) ? experts : all;
@@ -193,7 +202,7 @@ class LayoutBuilder {
     for (const auto& [layer, kind] : turns()) {
       const auto& [name, layers] = params_.kinds()[kind];
       const std::vector<Operator> operators = operators_of(kind);
-      shared_unit(operators, layer, kind);
+      shared_units(operators, layer, kind);
       for (const Operator& op : operators) {
         auto [own, whole] = members(op, layer);
         own.insert(own.end(), whole.begin(), whole.end());
@@ -240,23 +249,24 @@ class LayoutBuilder {
       if (by_layer && m.layer != std::exchange(layer, m.layer))
         layer_from = offset = round_up(offset, kShardAlignment);
       const std::int64_t own = ceil_div(spec.published.elements(), m.pieces * m.blocks);
-      if (!m.is_split() && tensor_parallel()) {
+      if (m.alike && tensor_parallel()) {
         if (shared_from < 0) shared_from = offset;
         unit.shared_elements += own;
         if (spec.summed) summed += own;
       }
-      ZPLAN_ASSERT(!m.is_split() || shared_from < 0);  // what is shared is contiguous
+      ZPLAN_ASSERT(m.alike || shared_from < 0);  // what is shared is contiguous
       ZPLAN_ASSERT(!kind.rule.in_blocks || offset % plan_.optimizer.block == 0);
       const Shape shape = piece_shape(m);
       layout_.places[static_cast<std::size_t>(m.layer)][m.param.index()] = {
           index, offset - layer_from, shape};
-      const Split split = m.is_split() ? spec.split : Split{};
+      const Split split = m.pieces * m.blocks > 1 ? spec.split : Split{};
       unit.tensors.push_back({spec.name, spec.published, spec.init, spec.std, spec.decay, offset,
                               split, split.kind == Split::Kind::kRows ? shape[0] : 0, m.layer,
                               m.blocks});
-      if (spec.balance_rate > 0) balanced.push_back({offset, own, spec.balance_rate, m.layer});
+      if (spec.balance_rate > 0 && is_trained)
+        balanced.push_back({offset, own, spec.balance_rate, m.layer});
       unit.elements += own;
-      offset += std::max(shape.elements(), m.is_split() ? 0 : own);
+      offset += std::max(shape.elements(), m.alike ? own : 0);
       if (spec.decay && layer_from == 0) unit.decay_elements = offset;
     }
     unit.shared_from = shared_from < 0 ? offset : shared_from;
@@ -290,6 +300,13 @@ const ParamPlace& Layout::of(Param p, std::int32_t member) const {
   for (const Places& of_layer : places)
     if (of_layer[p.index()].shape.rank > 0) return of_layer[p.index()];
   ZPLAN_ASSERT(false);
+}
+
+bool Layout::has(Part part, std::int32_t member) const {
+  const Places& own = places[static_cast<std::size_t>(member)];
+  return std::any_of(own.begin(), own.end(), [&](const ParamPlace& p) {
+    return p.shape.rank > 0 && this->part[p.unit] == part;
+  });
 }
 
 std::int64_t Layout::gathered_elements(UnitIndex unit) const {

@@ -14,8 +14,8 @@
 // the vocabulary come in tiles (blocks/embedding.h). With tiles the vectors that are not cut have a
 // unit of their own. So has, without tiles, all of a layer that is not updated as its cut matrices
 // are (planner/plan/optimizer_kind.h); their blocks of states end where shards end. Or, with LoRA,
-// its factors (planner/plan/trained.h). So have experts that replicas share among them: other
-// replicas have copies of a part, which they shard.
+// its factors (planner/plan/trained.h). So have experts that replicas share among them, and the
+// factors beside their matrices: other replicas have copies of a part, which they shard.
 #pragma once
 
 #include <cstdint>
@@ -63,9 +63,14 @@ struct Layout {
   const ParamPlace& of(Param p, std::int32_t member = 0) const;
   UnitIndex unit_of(Param p, std::int32_t member = 0) const { return of(p, member).unit; }
   bool trains(Param p) const { return trained[unit_of(p)]; }
+  // Whether this layer of an iteration has parameters in a unit of the part.
+  bool has(Part part, std::int32_t member) const;
   std::int32_t layers_together() const { return static_cast<std::int32_t>(places.size()); }
-  // The unit beside the others of a layer: it is small and stays for the whole layer.
-  bool is_shared(UnitIndex unit) const { return part[unit] == Part::kShared; }
+  // A unit beside the others of a layer: it is small and stays for the whole layer. There is one,
+  // and with LoRA another one of the factors of experts that replicas share among them.
+  bool is_shared(UnitIndex unit) const {
+    return part[unit] == Part::kShared || part[unit] == Part::kExpertFactors;
+  }
   // Units of the layers that come through a ring, one after the other.
   bool is_in_ring(UnitIndex unit) const { return units[unit].per_layer && !is_shared(unit); }
   // Units of which several are on their way, in the slots of a ring.

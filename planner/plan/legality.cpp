@@ -402,8 +402,6 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
   if (reaches_across_steps(p) || updates_each_micro_batch(p))
     return fmt::format("schedule {} takes models without experts; 1f1b takes this one",
                        name(p.schedule));
-  if (p.train.what != Trained::kAll)
-    return fmt::format("experts are trained with all else: train all, not {}", name(p.train.what));
   if (p.optimizer.row().has_two_rules())
     return fmt::format(
         "{} has two rules for a layer, experts take one: adamw, sgd and adafactor have one",

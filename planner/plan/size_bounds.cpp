@@ -29,16 +29,19 @@ struct Sizes {
   double u, w, r, experts;
   double stacks;  // 2 with an encoder, whose decoder has two attentions per layer
 
-  // With the factors of up to eight products.
+  // With the factors of up to eight products, and those of each expert.
   double layer_elements() const {
-    return stacks * 4 * h * h + 3 * h * w + stacks * 16 * h + 2 * w + rank * (24 * h + 4 * w);
+    return stacks * 4 * h * h + 3 * h * w + stacks * 16 * h + 2 * w +
+           rank * (24 * h + 4 * w + 2 * h * experts);
   }
   double largest_unit() const { return layer_elements() + V * h + s * h + replicas * pad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
     return L * layer_elements() + 2 * V * h + V + tp * h * (h + 4) + stacks * (2 * s * h + 4 * h) +
            stacks * (kUnitsPerLayer * L + kUnitsElsewhere) * tiles * replicas * tp * pad +
-           stacks * tp * (L * (16 * h + uncut + rank * (24 * h + 4 * f)) + 2 * s * h + 4 * h);
+           stacks * tp *
+               (L * (16 * h + uncut + rank * (24 * h + 4 * f + 2 * h * experts)) + 2 * s * h +
+                4 * h);
   }
 };
 
@@ -91,7 +94,7 @@ double state_elements(const Plan& plan, const Sizes& z) {
 // flight [Narayanan21 sec 2.2].
 double activation_elements(const Plan& plan, const Sizes& z) {
   const double scores = find_kernel_set(plan.kernel_set).fused_attention ? 0 : 3 * z.a * z.s;
-  const double routed = z.r * (6 * z.h + 6 * z.f + 8) + 4 * z.experts;
+  const double routed = z.r * (6 * z.h + 6 * z.f + 4 * z.rank + 8) + 4 * z.experts;
   // statistics are below one h
   const double one_layer = z.T * (z.stacks * (18 * z.h + scores) + 3 * z.u + routed + 16 * z.rank);
   const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
@@ -107,7 +110,8 @@ double activation_elements(const Plan& plan, const Sizes& z) {
 
 double flops_bound(const Plan& plan, const ModelShape& model) {
   const Sizes z = sizes_of(plan, model);
-  const double product = 2 * z.T * z.h * (3 * z.h + 2 * std::max(1.0, z.r) * z.f + z.u + z.V);
+  const double widest = std::max(z.f, z.rank);
+  const double product = 2 * z.T * z.h * (3 * z.h + 2 * std::max(1.0, z.r) * widest + z.u + z.V);
   const double attention = 6 * z.T * z.h * (z.s + 1);  // backward over the whole square
   const double rows = 3 * z.h + 2 * z.f + z.V + z.a * z.s + z.r * (2 * z.h + 2 * z.f) + z.experts;
   const double elementwise = kFlopPerElement * (z.T * rows + z.largest_unit());

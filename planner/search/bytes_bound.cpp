@@ -35,21 +35,22 @@ const Footprint& known(std::map<Buffers, Footprint>& table, const Buffers& buffe
 }
 
 // Without the inputs of products: norms, latents that are normed, attention, the activation
-// function. Backward reads them for weights and factors alone; of a product that has neither its
-// input goes once forward has read it.
+// function, rows of experts. Backward reads them for weights and factors alone; of a product that
+// has neither its input goes once forward has read it.
 Declare without_inputs_of_products(Declare add) {
   return [add = std::move(add)](const Declared& declared) {
     const std::string_view name = declared.buffer.name;
     const std::string_view own = name.substr(name.rfind('.') + 1);
     // "attention.tokens": where context parallel ranks exchange.
     const bool is_input = own.starts_with("norm") || own == "attention" || own == "tokens" ||
-                          own == "gelu" || own == "encoded" || name == "encoded.gathered";
+                          own == "gelu" || own == "encoded" || name == "encoded.gathered" ||
+                          name.ends_with("experts.input");
     if (!is_input) add(declared);
   };
 }
-// Whether a plan trains factors beside some of the products only.
-bool has_bare_products(const Plan& plan) {
-  return plan.train.has_lora() && plan.train.targets != LoraTargets::kAll;
+// Whether a plan trains factors beside some of the products only: a router has none.
+bool has_bare_products(const Plan& plan, const ModelConfig& model) {
+  return plan.train.has_lora() && (plan.train.targets != LoraTargets::kAll || model.experts);
 }
 
 // Without the units that the first layers of a model alone have: what is counted is of the others.
@@ -229,7 +230,7 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
   if (!is_new) return at->second;
   const Decoder model(model_, plan, kernels);
   Declare add = adding_to(at->second);
-  if (has_bare_products(plan)) add = without_inputs_of_products(std::move(add));
+  if (has_bare_products(plan, model_)) add = without_inputs_of_products(std::move(add));
   add(workspace_of(kernels));
   add(gradient_of_output(model.sizes()));
   HeadValues(model).declare(add);

@@ -79,8 +79,6 @@ Reason choose_trained(const RunRecord& run, PlannedRun& out) {
   // [derived] The entropy of all words is a pass over the logits more, where two are counted.
   constexpr double kEntropy = 1.5;
   if (run.trained.objective == "rl") out.cluster.stack.loss *= kEntropy;
-  if (train.what != Trained::kAll && out.model.experts)
-    return not_modelled("parts of a model with experts trained alone");
   if (train.has_lora() && out.plan.optimizer.row().has_two_rules()) {
     out.flags.push_back(fmt::format("factors of LoRA updated by adamw instead of {}",
                                     out.plan.optimizer.row().word));

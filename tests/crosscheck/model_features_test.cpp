@@ -416,19 +416,30 @@ void expect_equal_biases(const testing_support::Trained& got,
   }
 }
 
-TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
+bool has_experts(const Mixed& model) {
+  if (tiny(model.features).experts) return true;
+  return model.of_every_second != nullptr && tiny(model.of_every_second).experts;
+}
+
+// Which plans of a test are trained: each strategy with one model at least.
+struct Tried {
+  testing_support::Thinned legal_plans{testing_support::one_in(29)};
+  std::set<std::string_view> strategies{};
+};
+
+void expect_like_one_rank(const Mixed& mixed, const TrainedChoice& trained, Tried& tried) {
   constexpr double kTolerance = 1e-10;
-  const ModelConfig model = tiny(GetParam().features);
+  const ModelConfig model = tiny(mixed.features);
   const ModelConfig of_every_second =
-      GetParam().of_every_second == nullptr ? model : tiny(GetParam().of_every_second);
+      mixed.of_every_second == nullptr ? model : tiny(mixed.of_every_second);
   exec::RunOptions options;
   options.steps = testing_support::steps_of(5);
-  const auto expected = train(one_rank("cpu.f64"), GetParam(), options);
-  static testing_support::Thinned legal_plans(testing_support::one_in(29));
-  static std::set<std::string_view> tried;  // each strategy with one model at least
+  Plan alone = one_rank("cpu.f64");
+  alone.train = trained;
+  const auto expected = train(alone, mixed, options);
   for (const auto& [what, change] : strategies()) {
     SCOPED_TRACE(what);
-    Plan plan = one_rank("cpu.f64");
+    Plan plan = alone;
     plan.batch.micro_batch = 2;
     change(plan);
     if (!goes_with(plan, model.experts ? model : of_every_second)) continue;
@@ -436,22 +447,23 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
     const bool replays_scores = plan.recompute.front().mode == Recompute::kSelective;
     if (replays_scores && model.layer.attention_sinks) plan.recompute = {{Recompute::kFull, 0}};
     if (model.kv_heads % pieces != 0 || of_every_second.kv_heads % pieces != 0) continue;
-    const std::int64_t kinds = GetParam().of_every_second == nullptr ? model.kind_layers() : 2;
+    const std::int64_t kinds = mixed.of_every_second == nullptr ? model.kind_layers() : 2;
     bool cuts_turns = false;
     for (std::int32_t piece = 0; piece < plan.pieces(); ++piece)
       cuts_turns = cuts_turns || plan.layers_of_piece(model.layers, piece) % kinds != 0;
     for (const RecomputeRun& run : plan.recompute)
       cuts_turns = cuts_turns || run.layers % kinds != 0;
     if (cuts_turns) continue;
-    const bool is_first = tried.insert(what).second;
-    if (legal_plans.skips() && !is_first) continue;
+    const bool is_first = tried.strategies.insert(what).second;
+    if (tried.legal_plans.skips() && !is_first) continue;
     ASSERT_EQ(illegal(plan, shape_of(model.experts ? model : of_every_second)), std::nullopt);
-    const auto got = train(plan, GetParam(), options);
+    const auto got = train(plan, mixed, options);
+    EXPECT_EQ(exec::replica_mismatch(got->job, got->result.memory), std::nullopt);
     std::unique_ptr<testing_support::Trained> dropping;
     if (plan.capacity_factor > 0) {
-      Plan one = one_rank("cpu.f64");
+      Plan one = alone;
       one.capacity_factor = plan.capacity_factor;
-      dropping = train(one, GetParam(), options);
+      dropping = train(one, mixed, options);
     }
     const auto& same = dropping ? dropping : expected;
     for (std::size_t i = 0; i < got->result.steps.size(); ++i) {
@@ -461,13 +473,32 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
       EXPECT_EQ(mine.dropped, theirs.dropped);
       EXPECT_EQ(mine.dropped > 0, plan.capacity_factor > 0);
     }
-    if (model.moves_selection_bias()) expect_equal_biases(*got, *same);
+    if (model.moves_selection_bias() && !trained.has_lora()) expect_equal_biases(*got, *same);
     const auto worst =
         exec::largest_difference(got->job, got->result.memory, same->job, same->result.memory);
     if (worst) {
       EXPECT_NEAR(worst->first, worst->second, kTolerance) << worst->tensor;
     }
   }
+}
+
+TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
+  static Tried tried;
+  expect_like_one_rank(GetParam(), {}, tried);
+}
+
+// Each expert has factors of its own, which are where it is.
+TEST_P(ModelFeatures, EveryStrategyTrainsTheFactorsOfExpertsLikeOneRank) {
+  if (!has_experts(GetParam())) GTEST_SKIP() << "the model has none";
+  static Tried tried;
+  expect_like_one_rank(GetParam(), {.what = Trained::kLora, .rank = 4}, tried);
+}
+
+TEST_P(ModelFeatures, EveryStrategyTrainsFactorsBesideExpertsLikeOneRank) {
+  if (!has_experts(GetParam())) GTEST_SKIP() << "the model has none";
+  static Tried tried;
+  const TrainedChoice trained{.what = Trained::kLora, .targets = LoraTargets::kAttention};
+  expect_like_one_rank(GetParam(), trained, tried);
 }
 
 // The 260 parameters of a router do not fill its shards: what lies behind them is cleared too.

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes golden_lora_tiny.json and .bin: a tiny Llama after five AdamW steps of LoRA [Hu21].
+"""Writes golden_lora_tiny and golden_lora_mixtral_tiny, each a .json and a .bin: a tiny Llama and
+a tiny Mixtral after five AdamW steps of LoRA [Hu21].
 
-Model, data and initial values are those of make_golden.py. Beside every matrix W [in, out] of a
-layer stand A [in, rank], drawn as matrices are, and B [rank, out], zero at first; the product is
-with W + alpha / rank A B. A and B alone are trained, by torch.optim.AdamW, and decay.
+Models, data and initial values are those of make_golden.py. Beside every matrix W [in, out] of a
+layer but the router's stand A [in, rank], drawn as matrices are, and B [rank, out], zero at first;
+the product is with W + alpha / rank A B. Each expert has an A and a B of its own: what its W has
+one of, they have one of. A and B alone are trained, by torch.optim.AdamW, and decay.
 
 Needs torch and numpy; the build and the tests need neither.
 """
@@ -11,43 +13,57 @@ Needs torch and numpy; the build and the tests need neither.
 import hashlib
 
 import golden_llama
+import golden_mixtral
 import make_golden as base
 import numpy as np
 import torch
 
-NAME = "golden_lora_tiny"
+NAMES = {"golden_lora_tiny": golden_llama, "golden_lora_mixtral_tiny": golden_mixtral}
 RANK, ALPHA, RATE = 4, 8, 0.02
 
 
-def make_factors(params):
+def matrices_of(model, name, weight):
+    """The shape [.., in, out] of the matrices that a tensor of a layer is, if it is some."""
+    if ".layers." not in name or weight.dim() == 1 or name.endswith(".mlp.gate.weight"):
+        return None
+    if name.endswith(".experts.down_proj.weight"):  # an expert is a row
+        return (golden_mixtral.EXPERTS, golden_mixtral.WIDTH, model.MODEL["hidden"])
+    return tuple(weight.shape)
+
+
+def make_factors(model, params):
     factors = {}
     for name, weight in params.items():
-        if ".layers." not in name or weight.dim() != 2:
+        shape = matrices_of(model, name, weight)
+        if not shape:
             continue
-        rows, columns = weight.shape
+        *experts, rows, columns = shape
         stem = name.removesuffix(".weight")
         first = stem + ".lora_A.weight"
-        drawn = base.initial_values(golden_llama, first, (rows, RANK))
+        by_row = len(shape) > weight.dim()
+        shape_of_first = (*experts, rows * RANK) if by_row else (*experts, rows, RANK)
+        drawn = base.initial_values(model, first, shape_of_first)
         factors[first] = torch.tensor(drawn, dtype=torch.float64, requires_grad=True)
         factors[stem + ".lora_B.weight"] = torch.zeros(
-            RANK, columns, dtype=torch.float64, requires_grad=True
+            *experts, RANK, columns, dtype=torch.float64, requires_grad=True
         )
     return factors
 
 
 def with_factors(params, factors):
     result = dict(params)
-    for name in factors:
+    for name, first in factors.items():
         if name.endswith(".lora_A.weight"):
             stem = name.removesuffix(".lora_A.weight")
-            product = factors[name] @ factors[stem + ".lora_B.weight"]
-            result[stem + ".weight"] = params[stem + ".weight"] + ALPHA / RANK * product
+            weight, second = params[stem + ".weight"], factors[stem + ".lora_B.weight"]
+            product = first.reshape(*second.shape[:-2], -1, RANK) @ second
+            result[stem + ".weight"] = weight + ALPHA / RANK * product.reshape(weight.shape)
     return result
 
 
-def train(text):
-    params = {name: p.detach() for name, p in base.make_parameters(golden_llama).items()}
-    factors = make_factors(params)
+def train(model, text):
+    params = {name: p.detach() for name, p in base.make_parameters(model).items()}
+    factors = make_factors(model, params)
     optimizer = torch.optim.AdamW(
         factors.values(),
         lr=RATE,
@@ -59,8 +75,8 @@ def train(text):
     losses, norms = [], []
     for step in range(base.TRAIN["steps"]):
         optimizer.zero_grad()
-        batch = base.batch_of(golden_llama, text, step)
-        loss = base.loss_of(golden_llama, with_factors(params, factors), *batch)
+        batch = base.batch_of(model, text, step)
+        loss = base.loss_of(model, with_factors(params, factors), *batch)
         loss.backward()
         norm = torch.sqrt(sum((p.grad * p.grad).sum() for p in factors.values()))
         clip = base.TRAIN["clip_norm"] / (norm.item() + base.TRAIN["clip_eps"])
@@ -69,15 +85,12 @@ def train(text):
         optimizer.step()
         losses.append(loss.item())
         norms.append(norm.item())
-    return losses, norms, base.snapshot(params), base.snapshot(factors)
+    return losses, norms, base.snapshot(factors)
 
 
-def main():
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    text = np.frombuffer((base.HERE / base.TEXT_FILE).read_bytes(), dtype=np.uint8)
-    losses, norms, _, factors = train(text)
-    print(f"losses {losses} norms {norms}")
+def write(file_name, model, text):
+    losses, norms, factors = train(model, text)
+    print(f"{file_name}: losses {losses} norms {norms}")
     blob, records = bytearray(), []
     for name, array in factors.items():
         records.append(
@@ -90,7 +103,7 @@ def main():
         )
         blob += array.astype("<f8").tobytes()
     base.write_json(
-        base.HERE / f"{NAME}.json",
+        base.HERE / f"{file_name}.json",
         {
             "schema": "zplan.golden/1",
             "generator": {
@@ -98,12 +111,12 @@ def main():
                 "torch": torch.__version__,
                 "numpy": np.__version__,
             },
-            "config": {"model": golden_llama.MODEL, "train": base.TRAIN},
+            "config": {"model": model.MODEL, "train": base.TRAIN},
             "lora": {"rank": RANK, "alpha": ALPHA, "learning_rate": RATE},
             "losses": losses,
             "gradient_norms": norms,
             "binary": {
-                "file": f"{NAME}.bin",
+                "file": f"{file_name}.bin",
                 "dtype": "float64",
                 "byte_order": "little",
                 "size_bytes": len(blob),
@@ -112,7 +125,15 @@ def main():
             "tensors": records,
         },
     )
-    (base.HERE / f"{NAME}.bin").write_bytes(blob)
+    (base.HERE / f"{file_name}.bin").write_bytes(blob)
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    text = np.frombuffer((base.HERE / base.TEXT_FILE).read_bytes(), dtype=np.uint8)
+    for file_name, model in NAMES.items():
+        write(file_name, model, text)
 
 
 if __name__ == "__main__":

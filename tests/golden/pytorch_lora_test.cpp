@@ -1,5 +1,5 @@
-// LoRA [Hu21] on a tiny Llama: factors beside all products of its layers, against PyTorch
-// (tests/data/make_golden_lora.py).
+// LoRA [Hu21] on a tiny Llama and a tiny Mixtral: factors beside all products of their layers, of
+// each expert its own, against PyTorch (tests/data/make_golden_lora.py).
 #include <gtest/gtest.h>
 
 #include "tests/golden/pytorch_golden.h"
@@ -11,6 +11,11 @@ class PyTorchLora : public testing::TestWithParam<const char*> {};
 
 TEST_P(PyTorchLora, LossesNormsAndFactorsAgreeOverFiveSteps) {
   const testing_support::PyTorchGolden golden{"golden_lora_tiny", GetParam()};
+  golden.expect_lora();
+}
+
+TEST_P(PyTorchLora, OfExpertsAgreesToo) {
+  const testing_support::PyTorchGolden golden{"golden_lora_mixtral_tiny", GetParam()};
   golden.expect_lora();
 }
 

@@ -50,13 +50,15 @@ void clear_padding(const GroupedShape& s, T* rows, std::int64_t width, const std
   }
 }
 
-// y = x w, or x w^T, of the rows of each expert with its matrix: n columns of sums over k.
+// y = x w, or x w^T, of the rows of each expert with its matrix, n columns of sums over k; or adds
+// it.
 template <typename T>
 void multiply_groups(const GroupedShape& s, GemmOp op, std::int64_t n, std::int64_t k, T* y,
-                     const T* x, const T* w, const std::int32_t* counts, Scratch scratch) {
-  clear_padding(s, y, n, counts);
+                     const T* x, const T* w, const std::int32_t* counts, bool adds,
+                     Scratch scratch) {
+  if (!adds) clear_padding(s, y, n, counts);
   for_groups(s, counts, [&](std::int64_t expert, std::int64_t row, std::int64_t rows) {
-    multiply<T, T>(s, {.op = op, .m = rows, .n = n, .k = k},
+    multiply<T, T>(s, {.op = op, .m = rows, .n = n, .k = k, .accumulate = adds},
                    {x + row * k, w + expert * n * k, y + row * n}, scratch);
   });
 }
@@ -65,14 +67,14 @@ void multiply_groups(const GroupedShape& s, GemmOp op, std::int64_t n, std::int6
 
 template <typename T>
 void grouped_forward(const GroupedShape& s, T* y, const T* x, const T* w,
-                     const std::int32_t* counts, Scratch scratch) {
-  multiply_groups(s, GemmOp::kNN, s.out, s.in, y, x, w, counts, scratch);
+                     const std::int32_t* counts, bool adds, Scratch scratch) {
+  multiply_groups(s, GemmOp::kNN, s.out, s.in, y, x, w, counts, adds, scratch);
 }
 
 template <typename T>
 void grouped_input_gradient(const GroupedShape& s, T* dx, const T* dy, const T* w,
-                            const std::int32_t* counts, Scratch scratch) {
-  multiply_groups(s, GemmOp::kNT, s.in, s.out, dx, dy, w, counts, scratch);
+                            const std::int32_t* counts, bool adds, Scratch scratch) {
+  multiply_groups(s, GemmOp::kNT, s.in, s.out, dx, dy, w, counts, adds, scratch);
 }
 
 template <typename T, typename G>
@@ -133,9 +135,9 @@ Bytes grouped_scratch_bytes(const GroupedShape& s) {
 
 #define ZPLAN_INSTANTIATE(T)                                                                 \
   template void grouped_forward<T>(const GroupedShape&, T*, const T*, const T*,              \
-                                   const std::int32_t*, Scratch);                            \
+                                   const std::int32_t*, bool, Scratch);                      \
   template void grouped_input_gradient<T>(const GroupedShape&, T*, const T*, const T*,       \
-                                          const std::int32_t*, Scratch);                     \
+                                          const std::int32_t*, bool, Scratch);               \
   template void add_expert_biases<T>(const GroupedShape&, const ExpertBiases&, T*, const T*, \
                                      const std::int32_t*);                                   \
   template Bytes grouped_scratch_bytes<T>(const GroupedShape&);

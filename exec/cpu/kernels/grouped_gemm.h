@@ -8,14 +8,14 @@
 
 namespace zplan::exec::cpu {
 
-// y [g, r, n] = x w, w [e, k, n].
+// y [g, r, n] = x w, w [e, k, n], or adds it to the rows that experts have.
 template <typename T>
 void grouped_forward(const GroupedShape& shape, T* y, const T* x, const T* w,
-                     const std::int32_t* counts, Scratch scratch);
-// dx [g, r, k] = dy w^T.
+                     const std::int32_t* counts, bool adds, Scratch scratch);
+// dx [g, r, k] = dy w^T, or adds it so.
 template <typename T>
 void grouped_input_gradient(const GroupedShape& shape, T* dx, const T* dy, const T* w,
-                            const std::int32_t* counts, Scratch scratch);
+                            const std::int32_t* counts, bool adds, Scratch scratch);
 // dw [e, k, n] = x^T dy, or adds it; G as that of a gemm.
 template <typename T, typename G>
 void grouped_weight_gradient(const GroupedShape& shape, G* dw, const T* x, const T* dy,

@@ -34,7 +34,7 @@ double model_flops(const PlannedJob& planned) {
   // [derived].
   std::int64_t frozen = 0;
   if (plan.train.what == Trained::kLayers) frozen = model.vocab * model.hidden;
-  if (plan.train.has_lora()) frozen = matmul_parameter_count(model);
+  if (plan.train.has_lora()) frozen = active_matmul_parameter_count(model);
   const double saved = 2.0 * static_cast<double>(frozen) *
                        static_cast<double>(plan.batch.global_batch) *
                        static_cast<double>(model.sequence);

@@ -33,12 +33,16 @@ Param make_bias(LayerMaker& maker, const char* tensor, const Shape& shape, Split
 }  // namespace
 
 Experts::Grouped Experts::first_products(LayerMaker& maker, const ExpertShape& shape,
-                                         const MlpShape& mlp) {
+                                         const MlpShape& mlp) const {
   maker.params.begin_experts("experts_up", Part::kExpertUp);
   const std::vector<std::int64_t> widths(std::size_t{mlp.gated ? 2U : 1U}, shape.ffn);
   const std::int64_t columns = shape.ffn * static_cast<std::int64_t>(widths.size());
   const Split split{Split::Kind::kColumns, widths};
   Grouped up{.part = Part::kExpertUp, .op = LayerOperator::kFc1};
+  if (Lora::is_beside(maker.plan, up.part))
+    up.lora.emplace(maker, up.part, "experts_up",
+                    LoraShape{.in = maker.h(), .out = columns, .split = split, .rows = rows_},
+                    up.op);
   up.weight = maker.matrix("experts_up", {shape.count, maker.h(), columns},
                            maker.naming.std().usual, split);
   if (mlp.bias) up.bias = make_bias(maker, "experts_up", {shape.count, columns}, split);
@@ -47,11 +51,17 @@ Experts::Grouped Experts::first_products(LayerMaker& maker, const ExpertShape& s
 
 // An expert is a row of the tensor, so that the rows of its matrix are columns of that.
 Experts::Grouped Experts::second_products(LayerMaker& maker, const ExpertShape& shape,
-                                          const MlpShape& mlp) {
+                                          const MlpShape& mlp) const {
   maker.params.begin_experts("experts_down", Part::kExpertDown);
   const std::int64_t elements = shape.ffn * maker.h();
   Grouped down{.part = Part::kExpertDown,
                .columns_apart = own_tokens(maker) ? 0 : maker.h() / maker.pieces()};
+  if (Lora::is_beside(maker.plan, down.part))
+    down.lora.emplace(
+        maker, down.part, "experts_down",
+        LoraShape{
+            .in = shape.ffn, .out = maker.h(), .split = {Split::Kind::kRows, {}}, .rows = rows_},
+        down.op);
   down.weight = maker.params.add({.name = maker.naming.of("experts_down", ".weight"),
                                   .published = {shape.count, elements},
                                   .stored = {shape.count, shape.ffn, maker.h()},
@@ -107,7 +117,7 @@ std::vector<Use> Experts::uses() const {
   std::vector<Use> all{router_.use()};
   if (shared_)
     for (const Use& use : shared_->uses()) all.push_back(use);
-  for (const Grouped& product : {up_, down_}) all.push_back({product.op, product.weight});
+  for (const Grouped* product : {&up_, &down_}) all.push_back({product->op, product->weight});
   return all;
 }
 
@@ -142,6 +152,7 @@ void Experts::multiply(LayerPass& to, const Grouped& by, const View& x, const Vi
               {read(x), to.parameter(by.weight), read(counts(to)), write(y), to.workspace()},
               attributes(to, by));
   }
+  if (by.lora) by.lora->forward(to, x, y, counts(to));
 }
 
 // Tensor parallel ranks cut it as any MLP: those with tokens of their own come together around it.
@@ -190,11 +201,12 @@ void Experts::weight_backward(LayerPass& to, const Grouped& by, const View& x,
 
 void Experts::multiply_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy,
                                 const View& dx) const {
-  if (to.emits_weights()) weight_backward(to, by, x, dy);
+  if (to.emits_weights() && to.trains(by.weight)) weight_backward(to, by, x, dy);
   if (to.emits_inputs())
     to.kernel(by.part, KernelId::kGroupedInputGradient,
               {read(dy), to.parameter(by.weight), read(counts(to)), write(dx), to.workspace()},
               {rows_.expected});
+  if (by.lora) by.lora->backward(to, x, dy, dx, counts(to));
   to.done(by.weight);
 }
 

@@ -37,15 +37,16 @@ class Experts : public Body {
 
  private:
   // A product of the rows of each expert with its matrix [e, k, n], and its bias [e, m], of the
-  // columns from the rank's first on.
+  // columns from the rank's first on. A plan may have factors of LoRA beside the matrices.
   struct Grouped {
     Part part;
     Param weight{}, bias{};
     std::int64_t columns_apart = 0;  // of the first ones of neighbouring ranks
     std::optional<LayerOperator> op{};
+    std::optional<Lora> lora{};
   };
-  static Grouped first_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp);
-  static Grouped second_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp);
+  Grouped first_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp) const;
+  Grouped second_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp) const;
 
   void combine(LayerPass& to) const;
   void shared_forward(LayerPass& to, const View& x) const;

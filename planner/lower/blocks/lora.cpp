@@ -3,40 +3,55 @@
 namespace zplan {
 namespace {
 
-Param factor(LayerMaker& maker, std::string_view tensor, const char* suffix, const Shape& shape,
-             Init init, const Split& split) {
-  const bool is_cut = split.kind != Split::Kind::kNone;
-  return maker.params.add({.name = maker.naming.of(tensor, suffix),
-                           .published = shape,
-                           .stored = shape,
-                           .init = init,
-                           .std = init == Init::kNormal ? maker.naming.std().usual : 0,
-                           .decay = true,
-                           .split = split,
-                           .summed = !is_cut,
-                           .is_factor = true});
+Shape matrix(const LoraShape& shape, std::int64_t rows, std::int64_t columns) {
+  if (!shape.rows) return {rows, columns};
+  return {shape.rows->ranks * shape.rows->experts, rows, columns};
 }
 
-Split only(const Split& split, Split::Kind kind) { return split.kind == kind ? split : Split{}; }
+// `cut`: how the matrix is cut where this factor is cut with it.
+ParamSpec factor(const LayerMaker& maker, std::string_view tensor, const char* suffix,
+                 const Shape& matrix, const Split& split, Split::Kind cut) {
+  const bool is_cut = split.kind == cut;
+  return {.name = maker.naming.of(tensor, suffix),
+          .published = matrix,
+          .stored = matrix,
+          .decay = true,
+          .split = is_cut ? split : Split{},
+          .summed = !is_cut,
+          .is_factor = true};
+}
+
+// An expert is a row of the tensor, so that the rows of its matrix are columns of that.
+void cut_rows_of_experts(ParamSpec& spec) {
+  const std::int64_t elements = spec.stored[1] * spec.stored[2];
+  spec.published = {spec.stored[0], elements};
+  spec.split = {Split::Kind::kColumns, {elements}};
+  spec.cut_dimension = 1;
+}
 
 }  // namespace
 
 Lora::Lora(LayerMaker& maker, Part part, std::string_view tensor, const LoraShape& shape,
            std::optional<LayerOperator> op)
-    : part_(part), rank_(maker.plan.train.rank), alpha_(maker.plan.train.alpha) {
-  down_ = factor(maker, tensor, ".lora_A.weight", {shape.in, rank_}, Init::kNormal,
-                 only(shape.split, Split::Kind::kRows));
-  up_ = factor(maker, tensor, ".lora_B.weight", {rank_, shape.out}, Init::kZero,
-               only(shape.split, Split::Kind::kColumns));
+    : part_(part), rank_(maker.plan.train.rank), alpha_(maker.plan.train.alpha), rows_(shape.rows) {
+  ParamSpec down = factor(maker, tensor, ".lora_A.weight", matrix(shape, shape.in, rank_),
+                          shape.split, Split::Kind::kRows);
+  down.init = Init::kNormal;
+  down.std = maker.naming.std().usual;
+  if (rows_ && !down.summed) cut_rows_of_experts(down);
+  down_ = maker.params.add(std::move(down));
+  up_ = maker.params.add(factor(maker, tensor, ".lora_B.weight", matrix(shape, rank_, shape.out),
+                                shape.split, Split::Kind::kColumns));
   low_ = maker.values.add({.name = "lora." + std::string(name(part)),
-                           .shape = {maker.tokens(), rank_},
+                           .shape = rows_ ? rows_->of(rank_) : Shape{maker.tokens(), rank_},
                            .dtype = maker.compute(),
                            .of = op});
 }
 
 bool Lora::is_beside(const Plan& plan, Part part) {
   if (!plan.train.has_lora()) return false;
-  const bool of_mlp = part == Part::kFc1 || part == Part::kFc2;
+  const bool of_experts = part == Part::kExpertUp || part == Part::kExpertDown;
+  const bool of_mlp = part == Part::kFc1 || part == Part::kFc2 || of_experts;
   switch (plan.train.targets) {
     case LoraTargets::kAll:
       return true;
@@ -54,29 +69,59 @@ void Lora::scale(LayerPass& to, const View& low) const {
   to.kernel(part_, Action::kLoraScale, KernelId::kScale, {update(low)}, {alpha_, rank_});
 }
 
-void Lora::forward(LayerPass& to, const View& x, const View& y) const {
-  const View& low = to[low_];
-  to.kernel(part_, Action::kLoraDown, KernelId::kMatmulForward,
-            {read(x), to.parameter(down_), write(low), to.workspace()});
-  scale(to, low);
-  to.kernel(part_, Action::kLoraUp, KernelId::kMatmulForward,
-            {read(low), to.parameter(up_), update(y), to.workspace()});
+void Lora::multiply(LayerPass& to, Action action, const View& x, Param factor, const View& y,
+                    const View& counts) const {
+  if (rows_) {
+    to.kernel(part_, action, KernelId::kGroupedForward,
+              {read(x), to.parameter(factor), read(counts), y, to.workspace()}, {rows_->expected});
+  } else {
+    to.kernel(part_, action, KernelId::kMatmulForward,
+              {read(x), to.parameter(factor), y, to.workspace()});
+  }
 }
 
-void Lora::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
-  const View dlow = to.handed_tokens(part_, "d.lora", rank_);
+void Lora::input_gradient(LayerPass& to, Action action, const View& dy, Param factor,
+                          const View& dx, const View& counts) const {
+  if (rows_) {
+    to.kernel(part_, action, KernelId::kGroupedInputGradient,
+              {read(dy), to.parameter(factor), read(counts), dx, to.workspace()},
+              {rows_->expected});
+  } else {
+    to.kernel(part_, action, KernelId::kLinearInputGradient,
+              {read(dy), to.parameter(factor), dx, to.workspace()});
+  }
+}
+
+void Lora::weight_gradient(LayerPass& to, Action action, const View& x, const View& dy,
+                           Param factor, const View& counts) const {
+  if (rows_) {
+    to.kernel(part_, action, KernelId::kGroupedWeightGradient,
+              {read(x), read(dy), read(counts), to.gradient(factor), to.workspace()},
+              {rows_->expected});
+  } else {
+    to.kernel(part_, action, KernelId::kMatmulWeightGradient,
+              {read(x), read(dy), to.gradient(factor), to.workspace()});
+  }
+}
+
+void Lora::forward(LayerPass& to, const View& x, const View& y, const View& counts) const {
+  const View& low = to[low_];
+  multiply(to, Action::kLoraDown, x, down_, write(low), counts);
+  scale(to, low);
+  multiply(to, Action::kLoraUp, low, up_, update(y), counts);
+}
+
+void Lora::backward(LayerPass& to, const View& x, const View& dy, const View& dx,
+                    const View& counts) const {
+  const View dlow = to.handed(part_, "d.lora", to[low_].shape, !rows_);
   if (to.emits_inputs()) {
-    to.kernel(part_, Action::kLoraUp, KernelId::kLinearInputGradient,
-              {read(dy), to.parameter(up_), write(dlow), to.workspace()});
+    input_gradient(to, Action::kLoraUp, dy, up_, write(dlow), counts);
     scale(to, dlow);
-    to.kernel(part_, Action::kLoraDown, KernelId::kLinearInputGradient,
-              {read(dlow), to.parameter(down_), update(dx), to.workspace()});
+    input_gradient(to, Action::kLoraDown, dlow, down_, update(dx), counts);
   }
   if (!to.emits_weights()) return;
-  to.kernel(part_, Action::kLoraDownWeight, KernelId::kMatmulWeightGradient,
-            {read(x), read(dlow), to.gradient(down_), to.workspace()});
-  to.kernel(part_, Action::kLoraUpWeight, KernelId::kMatmulWeightGradient,
-            {read(to[low_]), read(dy), to.gradient(up_), to.workspace()});
+  weight_gradient(to, Action::kLoraDownWeight, x, dlow, down_, counts);
+  weight_gradient(to, Action::kLoraUpWeight, to[low_], dy, up_, counts);
 }
 
 }  // namespace zplan

@@ -103,7 +103,7 @@ void Router::forward(LayerPass& to, const View& x) const {
 // Choices of each expert: of the step, which a replay has counted, and by sequence of all ranks
 // that have a part of it.
 void Router::count(LayerPass& to) const {
-  if (shape_.bias_rate > 0 && to.phase() == Phase::kForward)
+  if (shape_.bias_rate > 0 && to.trains(choice_bias_) && to.phase() == Phase::kForward)
     to.kernel(Part::kRouter, Action::kAccumulate, KernelId::kCountChoices,
               {read(to[chosen_]), update(to.choice_loads(choice_bias_))}, {1});
   if (!choices_) return;
@@ -154,7 +154,7 @@ void Router::weight_backward(LayerPass& to, const View& x, const View& dlogits) 
 void Router::backward(LayerPass& to, const View& x, const View& dweights, const View& dx) const {
   const View dlogits = to.handed(Part::kRouter, "d.logits", {tokens_, shape_.count}, false);
   if (to.emits_inputs()) logits_backward(to, dweights, dlogits);
-  if (to.emits_weights()) weight_backward(to, x, dlogits);
+  if (to.emits_weights() && to.trains(weight_)) weight_backward(to, x, dlogits);
   if (to.emits_inputs())
     to.kernel(Part::kRouter, KernelId::kLinearInputGradient,
               {read(dlogits), to.parameter(weight_), update(dx), to.workspace()});

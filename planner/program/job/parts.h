@@ -68,5 +68,7 @@ ZPLAN_PART(KeptOnNvme, "kept_on_nvme")
 ZPLAN_PART(GradientNorm, "gradient_norm")
 // Parameters that every tensor parallel rank and tile holds alike: norms, row biases.
 ZPLAN_PART(Shared, "shared")
+// Factors of LoRA beside the matrices of experts, where replicas have other experts.
+ZPLAN_PART(ExpertFactors, "expert_factors")
 
 #undef ZPLAN_PART

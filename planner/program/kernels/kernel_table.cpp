@@ -246,7 +246,9 @@ Demand grouped(Operands o) {
   Demand demand =
       product({.m = ceil_div(rows, matrices[0]), .n = n, .k = k, .batch = matrices[0]}, o);
   demand.flops = Flops{2 * rows * n * k};
-  demand.bytes += size_of(o[x].dtype) * (rows * (n + k)) - o[x].bytes() - o[y].bytes();
+  const std::int64_t passes = o[y].access == Access::kUpdate ? 2 : 1;  // over y
+  demand.bytes += size_of(o[x].dtype) * (rows * (passes * n + k)) - o[x].bytes();
+  demand.bytes -= o[y].bytes() * passes;
   return demand;
 }
 

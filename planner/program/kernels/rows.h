@@ -511,18 +511,18 @@ ZPLAN_KERNEL(DispatchRows, "dispatch_rows",
              .what = "Copies each token to the rows of its choices; other rows are 0.")
 ZPLAN_KERNEL(
     GroupedForward, "grouped_forward",
-    .operands = "x:rc[g,r,k] w:rc[e,k,n] counts:ri[g,e] y:wc[g,r,n] scratch:s",
+    .operands = "x:rc[g,r,k] w:rc[e,k,n] counts:ri[g,e] y:ac[g,r,n] scratch:s",
     .attributes = "rows", .kind = kGemm, .demand = grouped<0, 3, 1>, .sets = Sets::kExperts,
     .layer_product = true, .source = "[derived]",
     .what =
         "y = x w with the matrix of the expert that a row is of: of each of g parts of x the first "
-        "counts[g, 0] rows are of the first expert and so on; rows behind are 0. `rows` are "
-        "expected.")
+        "counts[g, 0] rows are of the first expert and so on; rows behind are 0. Or adds it: rows "
+        "behind stay as they are. `rows` are expected.")
 ZPLAN_KERNEL(GroupedInputGradient, "grouped_input_gradient",
-             .operands = "dy:rc[g,r,n] w:rc[e,k,n] counts:ri[g,e] dx:wc[g,r,k] scratch:s",
+             .operands = "dy:rc[g,r,n] w:rc[e,k,n] counts:ri[g,e] dx:ac[g,r,k] scratch:s",
              .attributes = "rows", .kind = kGemm, .demand = grouped<0, 3, 1>,
              .sets = Sets::kExperts, .layer_product = true, .source = "[derived]",
-             .what = "dx = dy w^T, row by row as grouped_forward.")
+             .what = "dx = dy w^T, or adds it, row by row as grouped_forward.")
 ZPLAN_KERNEL(GroupedWeightGradient, "grouped_weight_gradient",
              .operands = "x:rc[g,r,k] dy:rc[g,r,n] counts:ri[g,e] dw:ag[e,k,n] scratch:s",
              .attributes = "rows", .kind = kGemm, .demand = grouped_weight_gradient,

@@ -185,12 +185,13 @@ class JobParser {
     }
   }
 
-  // Rows that ranks with other experts have of the pieces by columns.
+  // Rows that ranks with other experts have, whole or of the pieces by columns.
   void blocks(Tensor& t, std::int64_t ranks) {
     t.blocks = ranks;
     if (ranks == 1) return;
-    if (t.split.kind != Split::Kind::kColumns)
-      in_.fail("a tensor cut by columns, as those of experts are", "another");
+    if (t.split.kind == Split::Kind::kRows)
+      in_.fail("a tensor that is whole or cut by columns, as those of experts are", "another");
+    if (t.shape.rank == 0) in_.fail("a tensor with rows", "a number");
     const std::int64_t rows = t.shape.elements() / t.shape[t.shape.rank - 1];
     if (rows % ranks != 0)
       in_.fail(fmt::format("rows that {} ranks share equally", ranks), fmt::to_string(rows));

@@ -1,4 +1,5 @@
-// Frozen parameters and the factors of LoRA: what is kept of them, and which products are made.
+// Frozen parameters and the factors of LoRA, of matrices and of experts: what is kept of them, and
+// which products are made.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -6,6 +7,7 @@
 
 #include "models/model_formulas.h"
 #include "planner/lower/lower.h"
+#include "planner/program/text/text.h"
 
 namespace zplan {
 namespace {
@@ -37,6 +39,17 @@ std::int64_t factors(const ModelConfig& m, std::int64_t rank) {
   return m.layers * rank *
          (m.hidden + m.qkv_width() + m.attention_width() + m.hidden + m.hidden + m.up_width() +
           m.ffn + m.hidden);
+}
+
+// Of these those beside the products of attention.
+std::int64_t factors_of_attention(const ModelConfig& m, std::int64_t rank) {
+  return m.layers * rank * (2 * m.hidden + m.qkv_width() + m.attention_width());
+}
+
+// Elements of the factors beside the gated products of experts, each of which has its own.
+std::int64_t factors_of_experts(const ModelConfig& m, std::int64_t rank) {
+  const ExpertShape& e = *m.experts;
+  return m.expert_layers() * e.count * rank * ((m.hidden + 2 * e.ffn) + (e.ffn + m.hidden));
 }
 
 int kernels(const Job& job, KernelId kernel) {
@@ -122,6 +135,104 @@ TEST(Lora, ReducesOneSmallUnitPerLayer) {
   EXPECT_EQ(reductions, 1);
   for (const UnitHome& home : job.classes[0].homes)
     EXPECT_EQ(home.is_frozen, !job.units[home.unit].name.ends_with("shared"));
+}
+
+// 2 bytes of each parameter and 14 more of each factor, as of other models.
+TEST(LoraOfExperts, EachExpertHasFactorsOfItsOwn) {
+  const ModelConfig model = load_model("tiny-moe");
+  Plan plan = plan_of(Trained::kLora, "tiny-moe");
+  for (const LoraTargets targets : {LoraTargets::kAll, LoraTargets::kAttention}) {
+    SCOPED_TRACE(name(targets));
+    plan.train.targets = targets;
+    std::int64_t trained = factors_of_attention(model, 8);
+    if (targets == LoraTargets::kAll) trained += factors_of_experts(model, 8);
+    auto bytes = state_bytes(job_of(plan));
+    EXPECT_EQ(bytes[Category::kParameters], 2 * (parameter_count(model) + trained));
+    EXPECT_EQ(bytes[Category::kGradients], 2 * trained);
+    EXPECT_EQ(bytes[Category::kOptimizer], 12 * trained);
+  }
+}
+
+// The router and the matrices of experts are frozen; gradients go through them to the input.
+TEST(LoraOfExperts, MakesNoGradientsOfFrozenMatrices) {
+  using enum KernelId;
+  Plan plan = plan_of(Trained::kLora, "tiny-moe");
+  for (const bool has_mlp : {true, false}) {
+    SCOPED_TRACE(has_mlp);
+    plan.train.targets = has_mlp ? LoraTargets::kAll : LoraTargets::kAttention;
+    const Job job = job_of(plan);
+    EXPECT_EQ(kernels(job, kGroupedForward), has_mlp ? 3 * 2 : 2);
+    EXPECT_EQ(kernels(job, kGroupedInputGradient), has_mlp ? 3 * 2 : 2);
+    EXPECT_EQ(kernels(job, kGroupedWeightGradient), has_mlp ? 2 * 2 : 0) << "of the factors alone";
+    EXPECT_EQ(kernels(job, kMatmulWeightGradient), 2 * 2) << "of queries to values, of projection";
+    EXPECT_EQ(kernels(job, kChooseExpertsBackward), 1);
+    for (const Node& node : job.classes[0].program.nodes)
+      if (node.kind == OpKind::kKernel && node.kernel == kGroupedWeightGradient) {
+        EXPECT_TRUE(node.role.action == Action::kLoraDownWeight ||
+                    node.role.action == Action::kLoraUpWeight);
+      }
+  }
+}
+
+// Factors of experts are reduced over the replicas that have the same experts, the others over all.
+TEST(LoraOfExperts, AreWhereTheExpertsAre) {
+  const ModelConfig model = load_model("tiny-moe");
+  Plan plan = plan_of(Trained::kLora, "tiny-moe");
+  plan.parallel.dp = 4;
+  plan.parallel.ep = 2;
+  plan.zero_stage = 2;
+  const Job job = job_of(plan);
+  std::map<Part, int> reductions;
+  for (const Node& node : job.classes[0].program.nodes)
+    if (node.role.action == Action::kReduce && node.role.phase == Phase::kBackward)
+      ++reductions[node.role.part];
+  EXPECT_EQ(reductions, (std::map<Part, int>{{Part::kShared, 1}, {Part::kExpertFactors, 1}}));
+  for (const UnitHome& home : job.classes[0].homes) {
+    const Unit& unit = job.units[home.unit];
+    const bool of_experts = unit.name.ends_with("expert_factors");
+    EXPECT_EQ(home.is_frozen, !of_experts && !unit.name.ends_with("shared")) << unit.name;
+    if (home.is_frozen) continue;
+    const std::int64_t all =
+        of_experts ? factors_of_experts(model, 8) / 2 : factors_of_attention(model, 8);
+    EXPECT_EQ(unit.elements * model.layers, all) << unit.name;
+    EXPECT_EQ(job.mesh.size(unit.shards), of_experts ? 2 : 4) << unit.name;
+  }
+  EXPECT_EQ(to_text(parse_zprog(to_text(job), "x")), to_text(job));
+}
+
+// Of two ranks each has half of the columns of the second factor of the first products and of the
+// rows of the first factor of the second ones; the others are whole.
+TEST(LoraOfExperts, AreCutOverTensorParallelRanksAsTheirMatricesAre) {
+  const ModelConfig model = load_model("tiny-moe");
+  const ExpertShape& experts = *model.experts;
+  Plan plan = plan_of(Trained::kLora, "tiny-moe");
+  plan.parallel.dp = plan.parallel.ep = plan.parallel.tp = 2;
+  const auto unit_of = [](const Job& job) {
+    for (const Unit& unit : job.units)
+      if (unit.name.ends_with("expert_factors")) return unit;
+    return Unit{};
+  };
+  const std::int64_t own = experts.count / 2 * 8;
+  const Unit cut = unit_of(job_of(plan));
+  EXPECT_EQ(cut.elements, own * (2 * model.hidden + 3 * experts.ffn / 2));
+  EXPECT_EQ(cut.shared_elements, own * 2 * model.hidden);
+  // Whole experts: each of the four ranks has one.
+  plan.parallel.expert_tp = 1;
+  plan.parallel.sequence_parallel = true;
+  plan.parallel.ep = 4;
+  const Unit whole = unit_of(job_of(plan));
+  EXPECT_EQ(whole.elements, own / 2 * (2 * model.hidden + 3 * experts.ffn));
+  EXPECT_EQ(whole.shared_elements, 0);
+}
+
+TEST(LoraOfExperts, LeavesTheBiasOfTheChoiceAsItIs) {
+  using enum KernelId;
+  const Job all = job_of(plan_of(Trained::kAll, "tiny-deepseek"));
+  const Job lora = job_of(plan_of(Trained::kLora, "tiny-deepseek"));
+  EXPECT_GT(kernels(all, kBalanceBias), 0);
+  EXPECT_EQ(kernels(lora, kBalanceBias), 0);
+  EXPECT_EQ(kernels(lora, kCountChoices), 0);
+  EXPECT_GT(kernels(lora, kBalanceExperts), 0) << "the auxiliary loss is part of the loss";
 }
 
 TEST(Lora, IsRefusedInOneLine) {

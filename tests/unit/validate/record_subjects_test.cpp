@@ -99,6 +99,14 @@ TEST(RecordTrained, FactorsOfLoraStandBesideTheNamedMatrices) {
   EXPECT_EQ(lora({"q", "v"}).unsupported, "not modelled: LoRA of q, v alone");
 }
 
+TEST(RecordTrained, ModelsWithExpertsHaveFactorsAndFrozenPartsToo) {
+  const PlannedRun lora =
+      planned({{"/trained/what", "lora"}, {"/trained/lora/rank", 16}}, experts());
+  EXPECT_EQ(lora.unsupported, "");
+  EXPECT_EQ(lora.plan.train.rank, 16);
+  EXPECT_EQ(planned({{"/trained/what", "layers"}}, experts()).unsupported, "");
+}
+
 TEST(RecordTrained, EmbeddingsNormAndHeadAreFrozenTogether) {
   EXPECT_EQ(planned({{"/trained/frozen", {"embeddings", "final_norm", "head"}}}).plan.train.what,
             Trained::kLayers);

@@ -61,6 +61,15 @@ TEST(CheckpointFormat, ReadsBackWhatItWrites) {
   EXPECT_EQ(again.choices, index().choices);
 }
 
+TEST(CheckpointFormat, ReadsBackWholeTensorsOfExperts) {
+  RankIndex written = index();
+  written.pieces[0].tensors[0].split = {};
+  written.pieces[0].tensors[0].blocks = 2;
+  const std::string text = to_text(written);
+  EXPECT_EQ(index_from_text(text, "y.json").pieces[0].tensors[0].blocks, 2);
+  EXPECT_THROW(index_from_text(resealed(text, "[6, 4]", "[3, 3]"), "y.json"), Error);
+}
+
 TEST(CheckpointFormat, OneThatSaysNothingOfAValidationHasNone) {
   const std::string old = resealed(to_text(header()), "  \"validated\": true,\n", "");
   EXPECT_FALSE(header_from_text(old, "x.json").validated);

@@ -29,6 +29,14 @@ TEST(TensorPart, OfAWholeTensorIsTheTensor) {
   }
 }
 
+TEST(TensorPart, OfATensorOfExpertsIsThatOfTheRanksOwn) {
+  const Tensor tensor{.name = "w", .shape = {2, 3}, .blocks = 2};
+  for (std::int64_t piece : {0, 1}) {
+    EXPECT_EQ(elements_of(tensor, piece, 4), (Elements{0, 1, 2}));
+    EXPECT_EQ(elements_of(tensor, 2 + piece, 4), (Elements{3, 4, 5}));
+  }
+}
+
 TEST(TensorPart, OfRowsIsABlockOfThem) {
   const Tensor tensor{.name = "w", .shape = {4, 3}, .split = {Split::Kind::kRows, {}}};
   EXPECT_EQ(elements_of(tensor, 0, 2), (Elements{0, 1, 2, 3, 4, 5}));

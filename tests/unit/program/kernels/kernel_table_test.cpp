@@ -252,6 +252,23 @@ TEST(KernelTable, AttentionCountsTheSizesOfKeysAndOfValues) {
   EXPECT_EQ(gradient.product.times, 3);
 }
 
+// Of 2 x 5 rows 6 are expected: products of 2 experts read these and write theirs, or add to them.
+TEST(KernelTable, GroupedProductsCountTheExpectedRows) {
+  const auto view = [](const Shape& shape, Access access = Access::kRead) {
+    View v;
+    v.shape = shape;
+    v.access = access;
+    return v;
+  };
+  const View x = view({2, 5, 3}), w = view({2, 3, 4}), counts = view({2, 2});
+  const auto bytes = [&](Access access) {
+    const std::vector<View> operands{x, w, counts, view({2, 5, 4}, access)};
+    return kernel_def(KernelId::kGroupedForward).demand({operands, {6}}).bytes;
+  };
+  EXPECT_EQ(bytes(Access::kWrite).value, 4 * (6 * (3 + 4) + 2 * 3 * 4 + 4));
+  EXPECT_EQ(bytes(Access::kUpdate).value, bytes(Access::kWrite).value + 4 * 6 * 4);
+}
+
 TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
   std::vector<std::string_view> found;
   for (const KernelId id : all_kernels())

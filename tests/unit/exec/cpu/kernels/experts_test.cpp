@@ -314,8 +314,8 @@ void expect_products_of_each_expert(const GroupedShape& s, const Indices& counts
              dy = random_values<T>(rows * out, 3);
   auto y = buffer<T>(rows * out), dx = buffer<T>(rows * in), dw = buffer<T>(3 * in * out);
   Workspace space(grouped_scratch_bytes<T>(s));
-  grouped_forward(s, y.data(), x.data(), w.data(), counts.data(), space.span());
-  grouped_input_gradient(s, dx.data(), dy.data(), w.data(), counts.data(), space.span());
+  grouped_forward(s, y.data(), x.data(), w.data(), counts.data(), false, space.span());
+  grouped_input_gradient(s, dx.data(), dy.data(), w.data(), counts.data(), false, space.span());
   grouped_weight_gradient(s, dw.data(), x.data(), dy.data(), counts.data(), false, space.span());
   const auto at = [](const std::vector<T>& v, std::int64_t i) {
     return static_cast<double>(v[static_cast<std::size_t>(i)]);
@@ -353,6 +353,29 @@ TYPED_TEST(GroupedProducts, AreThoseOfEachExpert) {
       {.ranks = 2, .experts = 3, .room = 5, .in = 4, .out = 6}, {2, 0, 1, 0, 4, 1});
   expect_products_of_each_expert<TypeParam>(
       {.ranks = 2, .experts = 3, .room = 40, .in = 64, .out = 48}, {33, 0, 1, 7, 2, 0});
+}
+
+// Values of x, w and dy are small numbers, whose sums are exact; rows behind stay as they are.
+TYPED_TEST(GroupedProducts, AddToWhatIsThere) {
+  using T = TypeParam;
+  const GroupedShape s{.ranks = 1, .experts = 2, .room = 3, .in = 1, .out = 2};
+  const Indices counts{1, 1};
+  const auto values = [](std::initializer_list<float> list) {
+    std::vector<T> result;
+    for (const float value : list) result.push_back(static_cast<T>(value));
+    return result;
+  };
+  const auto x = values({3, 5, 7}), w = values({1, 2, 3, 4}), dy = values({1, 1, 2, 1, 1, 1});
+  auto y = values({10, 20, 30, 40, 50, 60}), dx = values({100, 90, 80});
+  Workspace space(grouped_scratch_bytes<T>(s));
+  grouped_forward(s, y.data(), x.data(), w.data(), counts.data(), true, space.span());
+  grouped_input_gradient(s, dx.data(), dy.data(), w.data(), counts.data(), true, space.span());
+  const auto expect = [](const std::vector<T>& got, const std::vector<float>& expected) {
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_EQ(static_cast<float>(got[i]), expected[i]) << i;
+  };
+  expect(y, {13, 26, 45, 60, 50, 60});
+  expect(dx, {103, 100, 80});
 }
 
 // Of the first part 2 rows are of the first expert and 1 of the third, of the second 1 of each but
