@@ -97,6 +97,17 @@ std::vector<Facts> read_list(const JsonNode& root, std::string_view schema, std:
   return all;
 }
 
+// Names the ids that begin so, else the nearest, else all.
+std::string others(std::string_view id, const std::vector<std::string>& ids) {
+  std::vector<std::string> longer;
+  const std::string wanted = to_lower(id);
+  for (const std::string& one : ids)
+    if (one.starts_with(wanted)) longer.push_back(in_quotes(one));
+  if (!longer.empty()) return fmt::format("; did you mean {}?", joined(longer, " or "));
+  const std::string nearest = did_you_mean(std::string(id), ids);
+  return nearest.empty() ? fmt::format("; known: {}", joined(ids, ", ")) : nearest;
+}
+
 template <typename Facts>
 const Facts& find(const std::vector<Facts>& all, std::string_view id, const char* what) {
   const auto found =
@@ -104,8 +115,7 @@ const Facts& find(const std::vector<Facts>& all, std::string_view id, const char
   if (found != all.end()) return *found;
   std::vector<std::string> ids;
   for (const Facts& facts : all) ids.push_back(facts.id);
-  throw_bad_input(
-      fmt::format("unknown {} {}{}", what, in_quotes(id), did_you_mean(std::string(id), ids)));
+  throw_bad_input(fmt::format("unknown {} {}{}", what, in_quotes(id), others(id, ids)));
 }
 
 std::string_view embedded(std::string_view name) {

@@ -7,6 +7,7 @@
 #include "planner/validate/record_subjects.h"
 
 namespace zplan {
+namespace {
 
 // [derived] Software that drops nothing makes room for the rows that come. Routing that is forced
 // to be even gives each rank the mean; how uneven a router is that was trained is known where it is
@@ -14,10 +15,12 @@ namespace zplan {
 constexpr double kEven = 1;
 
 // Whether experts can be spread over so many ranks only if tensor parallel ones have whole ones.
-static bool only_whole(const Parallel& ranks) {
+bool only_whole(const Parallel& ranks) {
   return ranks.dp % ranks.ep != 0 && ranks.ep % ranks.tp == 0 &&
          ranks.dp * ranks.tp % ranks.ep == 0;
 }
+
+}  // namespace
 
 Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   if (!run.model.experts) return std::nullopt;

@@ -204,12 +204,12 @@ void repeat_key_heads(PlannedRun& out) {
 
 // A count of parameters that is not the model's says that the record describes another.
 void note_parameters(const RunRecord& run, PlannedRun& out) {
-  constexpr double kClose = 0.02;
+  constexpr double kClose = 0.02, kBillion = 1e9;
   if (!run.model.params) return;
   const auto counted = static_cast<double>(parameter_count(out.model));
   if (std::abs(*run.model.params / counted - 1) > kClose)
-    out.flags.push_back(
-        fmt::format("{:.4g} parameters stated, {:.4g} counted", *run.model.params, counted));
+    out.flags.push_back(fmt::format("{:.3g}B parameters stated, {:.3g}B counted",
+                                    *run.model.params / kBillion, counted / kBillion));
 }
 
 // Facts beside the decisions of the plan.

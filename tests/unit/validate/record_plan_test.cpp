@@ -331,6 +331,8 @@ TEST(RecordPlan, WhatCannotBeExpressedIsAReason) {
               HasSubstr("positions \"\\u001b[31m\""));
   EXPECT_THAT(planned({{"a100_sxm4_80gb", "a101_sxm4_80gb"}}).unsupported,
               HasSubstr("unknown device"));
+  EXPECT_THAT(planned({{"a100_sxm4_80gb", "B200"}}).unsupported,
+              HasSubstr("unknown device \"B200\"; did you mean \"b200_sxm_180gb\"?"));
   EXPECT_THAT(planned({{"\"params\": \"gpu\"", "\"params\": \"cpu\""}}).unsupported,
               HasSubstr("need ZeRO stage 3"));
 }

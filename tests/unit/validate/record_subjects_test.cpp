@@ -410,7 +410,7 @@ TEST(RecordParallel, WhatIsAssumedIsFlagged) {
               Contains("a global batch of one micro-step assumed"));
   EXPECT_THAT(planned({{"/model/ffn", nullptr}}).flags, Contains("an MLP of width 4096 assumed"));
   EXPECT_THAT(planned({{"/model/params", 70e9}}).flags,
-              Contains(HasSubstr("7e+10 parameters stated")));
+              Contains(HasSubstr("70B parameters stated")));
   const Json two =
       with(base(), {{"/hardware/nodes", 2}, {"/hardware/gpus", 16}, {"/parallel/dp", 8}});
   EXPECT_THAT(planned({{"/hardware/network", "100 Gbit/s Ethernet"}}, two).flags,
