@@ -9,7 +9,7 @@
 //
 // The factors of a layer are one small unit (layout.h). They are cut over tensor parallel ranks as
 // the matrix is: B by columns or A by rows. The other factor is on every rank, each of which gives
-// a part of its gradient.
+// a part of its gradient. Each expert has factors of its own, where it is; a router has none.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@
 namespace zplan {
 
 enum class Trained : std::uint8_t { kAll, kLayers, kLora };
-// The products that have factors: all of a layer, those of attention, those of the MLP, or those
-// that give queries, keys and values.
+// The products that have factors: all of a layer, those of attention, those of the MLP or of its
+// experts, or those that give queries, keys and values.
 enum class LoraTargets : std::uint8_t { kAll, kAttention, kMlp, kQkv };
 
 inline constexpr std::array<std::string_view, 3> kTrainedWords{"all", "layers", "lora"};

@@ -501,6 +501,12 @@ TEST_P(ModelFeatures, EveryStrategyTrainsFactorsBesideExpertsLikeOneRank) {
   expect_like_one_rank(GetParam(), trained, tried);
 }
 
+TEST_P(ModelFeatures, EveryStrategyTrainsLayersWithExpertsAloneLikeOneRank) {
+  if (!has_experts(GetParam())) GTEST_SKIP() << "the model has none";
+  static Tried tried;
+  expect_like_one_rank(GetParam(), {.what = Trained::kLayers}, tried);
+}
+
 // The 260 parameters of a router do not fill its shards: what lies behind them is cleared too.
 TEST(RouterBias, IsClearedApartFromTheTailOfItsUnit) {
   const Mixed model{"",

@@ -3,14 +3,14 @@
 namespace zplan {
 namespace {
 
-Shape matrix(const LoraShape& shape, std::int64_t rows, std::int64_t columns) {
+Shape matrix_shape(const LoraShape& shape, std::int64_t rows, std::int64_t columns) {
   if (!shape.rows) return {rows, columns};
   return {shape.rows->ranks * shape.rows->experts, rows, columns};
 }
 
 // `cut`: how the matrix is cut where this factor is cut with it.
-ParamSpec factor(const LayerMaker& maker, std::string_view tensor, const char* suffix,
-                 const Shape& matrix, const Split& split, Split::Kind cut) {
+ParamSpec factor_spec(const LayerMaker& maker, std::string_view tensor, const char* suffix,
+                      const Shape& matrix, const Split& split, Split::Kind cut) {
   const bool is_cut = split.kind == cut;
   return {.name = maker.naming.of(tensor, suffix),
           .published = matrix,
@@ -34,14 +34,16 @@ void cut_rows_of_experts(ParamSpec& spec) {
 Lora::Lora(LayerMaker& maker, Part part, std::string_view tensor, const LoraShape& shape,
            std::optional<LayerOperator> op)
     : part_(part), rank_(maker.plan.train.rank), alpha_(maker.plan.train.alpha), rows_(shape.rows) {
-  ParamSpec down = factor(maker, tensor, ".lora_A.weight", matrix(shape, shape.in, rank_),
-                          shape.split, Split::Kind::kRows);
+  ParamSpec down =
+      factor_spec(maker, tensor, ".lora_A.weight", matrix_shape(shape, shape.in, rank_),
+                  shape.split, Split::Kind::kRows);
   down.init = Init::kNormal;
   down.std = maker.naming.std().usual;
   if (rows_ && !down.summed) cut_rows_of_experts(down);
   down_ = maker.params.add(std::move(down));
-  up_ = maker.params.add(factor(maker, tensor, ".lora_B.weight", matrix(shape, rank_, shape.out),
-                                shape.split, Split::Kind::kColumns));
+  up_ = maker.params.add(factor_spec(maker, tensor, ".lora_B.weight",
+                                     matrix_shape(shape, rank_, shape.out), shape.split,
+                                     Split::Kind::kColumns));
   low_ = maker.values.add({.name = "lora." + std::string(name(part)),
                            .shape = rows_ ? rows_->of(rank_) : Shape{maker.tokens(), rank_},
                            .dtype = maker.compute(),

@@ -677,6 +677,19 @@ TEST(Legality, ExpertGroupsDivideReplicasAndExperts) {
               says("experts are gathered whole", "1 tile, not 2"));
 }
 
+TEST(Legality, ExpertsAndWhatStandsBesideThemMayBeFrozen) {
+  const ModelShape moe = shape_of(load_model("tiny-moe"));
+  for (const Trained what : {Trained::kLayers, Trained::kLora}) {
+    Plan plan = with_experts();
+    plan.train.what = what;
+    plan.parallel.ep = plan.parallel.tp = 2;
+    EXPECT_EQ(illegal(plan, moe), std::nullopt) << name(what);
+  }
+  Plan plan = with_experts();
+  plan.train = {.what = Trained::kLora, .rank = 65};
+  EXPECT_THAT(illegal(plan, moe), says("factors of rank 65 are larger", "rank 64 fits"));
+}
+
 TEST(Legality, WholeExpertsAreOfAllTensorParallelRanksAndTokensOfTheirOwn) {
   const auto refusal = [](const char* name, auto change) {
     Plan plan = with_experts();
