@@ -53,7 +53,8 @@ StepUse collective_use(const Node& node, const Mesh& mesh) {
   if (mesh.named(kTensorAxis).holds(axes)) return StepUse::kTensor;
   if (mesh.named(kPipelineAxis).holds(axes)) return StepUse::kPipeline;
   if (node.lane != Lane::kCommTensor) return StepUse::kData;
-  return mesh.named(kDataAxis).holds(axes) ? StepUse::kExpert : StepUse::kContext;
+  const AxisSet experts = mesh.named(kDataAxis) | mesh.named(kTensorAxis);
+  return experts.holds(axes) ? StepUse::kExpert : StepUse::kContext;
 }
 
 }  // namespace

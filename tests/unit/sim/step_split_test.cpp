@@ -82,6 +82,8 @@ TEST(StepSplit, CommunicationCountsByTheRanksThatItJoins) {
   EXPECT_EQ(use(kTensor, Lane::kCommTensor), StepUse::kTensor);
   EXPECT_EQ(use(kTensor, Lane::kCommReduce), StepUse::kTensor) << "gradients that they share";
   EXPECT_EQ(use(kShard, Lane::kCommTensor), StepUse::kExpert);
+  EXPECT_EQ(use({kTensor.axes | kShard.axes}, Lane::kCommTensor), StepUse::kExpert)
+      << "experts whole on each tensor parallel rank";
   EXPECT_EQ(use(kShard, Lane::kCommGather), StepUse::kData);
   EXPECT_EQ(use(kWorld, Lane::kCommReduce), StepUse::kData);
   EXPECT_EQ(use(kEmbedding, Lane::kCommReduce), StepUse::kPipeline);
