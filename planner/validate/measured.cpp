@@ -57,6 +57,20 @@ constexpr double kMostSlower = 20;
                   in_quotes(word), hint));
 }
 
+[[noreturn]] void fail_above_zero(const std::string& word) {
+  throw_bad_input(fmt::format("--measured: expected a number above zero, got {}", in_quotes(word)));
+}
+
+// Where a size stands before a colon, and what follows is none of the words for its reading.
+[[noreturn]] void fail_reading(std::string_view size, const std::string& word) {
+  std::vector<std::string> known;
+  for (const ReadingWord& row : kReadings) known.push_back(fmt::format("{}{}", size, row.end));
+  throw_bad_input(fmt::format(
+      "--measured: expected {} as nvidia-smi shows it, or {} or {} as PyTorch's allocator says, "
+      "got {}{}",
+      size, known[1], known[2], in_quotes(word), did_you_mean(word, known)));
+}
+
 std::optional<MeasuredSize> size_of(const std::string& word) {
   MeasuredSize found{.size = {}, .reading = MemoryReading::kDevice, .text = word};
   std::string_view size = word;
@@ -67,7 +81,11 @@ std::optional<MeasuredSize> size_of(const std::string& word) {
     break;
   }
   const std::optional<Bytes> bytes = parse_bytes(size);
-  if (!bytes || bytes->value <= 0) return std::nullopt;
+  if (bytes && bytes->value <= 0) fail_above_zero(word);
+  if (const std::size_t colon = word.find(':'); !bytes && colon != std::string::npos)
+    if (const std::string_view before = size.substr(0, colon); parse_bytes(before))
+      fail_reading(before, word);
+  if (!bytes) return std::nullopt;
   found.size = *bytes;
   return found;
 }
@@ -78,9 +96,10 @@ std::string unit_hint(const std::string& unit) {
   if (unit == "%") return "; did you mean %MFU?";
   if (unit == "%hfu") return "; HFU counts recomputation, too: give the MFU or the step time";
   if (unit == "tps") return "; write tok/s for the tokens of all GPUs, tok/s/gpu for those of one";
-  std::vector<std::string> known = {"GiB", "GB", "MiB", "MB"};
-  for (const SpeedUnit& row : kSpeedUnits) known.emplace_back(row.unit);
-  return did_you_mean(unit, known);
+  static const std::vector<std::string> kSpelled = {
+      "s",     "ms",       "min",    "TFLOP/s", "GFLOP/s", "PFLOP/s", "%MFU",
+      "tok/s", "tokens/s", "ktok/s", "GiB",     "GB",      "MiB",     "MB"};
+  return did_you_mean(unit, kSpelled);
 }
 
 // The kind and factor of a unit in lower case; FLOPs are of one GPU, whether it says so or not.
@@ -100,8 +119,9 @@ MeasuredSpeed speed_of(const std::string& word) {
   double number = 0;
   const char* const end = word.data() + word.size();
   const auto [rest, status] = std::from_chars(word.data(), end, number);
-  const bool is_number = is_measured_number(word) && status == std::errc{} && number > 0;
-  if (!is_number) fail(word, "");
+  const bool is_number = status == std::errc{} && std::isfinite(number);
+  if (is_number && number <= 0) fail_above_zero(word);
+  if (!is_number || !is_measured_number(word)) fail(word, "");
   std::string unit = to_lower(std::string_view(rest, static_cast<std::size_t>(end - rest)));
   std::erase(unit, ' ');
   const std::optional<SpeedUnit> found = find_unit(unit);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,8 @@
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
+#include "planner/plan/choices.h"
+#include "planner/plan/plan_difference.h"
 
 namespace zplan {
 namespace {
@@ -32,6 +36,19 @@ void learn_speed(const MeasuredSpeed& speed, const MeasuredPlan& plan, StackUse&
                              .model_flops = model_flops(plan.planned)};
   use.anchors.push_back(
       learn_from(use.evidence, measured, run_name(speed.text, plan), step, load_measured_runs()));
+}
+
+// "; --zero, --recompute are open": in these decisions the plans differ.
+std::string open_decisions(const std::vector<Plan>& plans) {
+  std::vector<std::string_view> open;
+  for (const Decision& row : kChoices) {
+    const auto setting = [&](const Plan& plan) { return setting_text(row.field.get(plan)); };
+    const bool is_open = std::ranges::any_of(
+        plans, [&](const Plan& plan) { return setting(plan) != setting(plans.front()); });
+    if (is_open) open.push_back(row.option.name.empty() ? row.pointer : row.option.name);
+  }
+  if (open.empty()) return "";
+  return fmt::format("; {} {} open", joined(open, ", "), open.size() == 1 ? "is" : "are");
 }
 
 Bytes read_of(const StackMemoryUse& use, MemoryReading reading) {
@@ -119,8 +136,8 @@ void learn_measured_of_question(const PlanCommand& question, const Pins& pins,
   if (left.size() != 1)
     throw_bad_input(fmt::format(
         "--measured: expected the plan that was measured, as in --of PLAN.json, or pins that leave "
-        "one plan, got pins that leave {}",
-        count_of(static_cast<std::int64_t>(left.size()), "plan")));
+        "one plan, got pins that leave {}{}",
+        count_of(static_cast<std::int64_t>(left.size()), "plan"), open_decisions(left)));
   learn_measured(question.measured, {"the pinned plan", build_job(left.front(), model), ran}, use);
 }
 

@@ -81,6 +81,16 @@ TEST(Measured, HostileWordsAreRefusedInOneLine) {
   }
   EXPECT_NE(refusal("5.2").find("has no unit"), std::string::npos);
   EXPECT_NE(refusal("38%").find("%MFU"), std::string::npos);
+  EXPECT_NE(refusal("38MFU").find("did you mean \"%MFU\"?"), std::string::npos);
+  EXPECT_NE(refusal("412TFLOP").find("did you mean \"TFLOP/s\"?"), std::string::npos);
+  for (const char* word : {"0s", "-5s", "0GiB", "-1GiB", "0%MFU"})
+    EXPECT_EQ(refusal(word),
+              fmt::format("--measured: expected a number above zero, got \"{}\"", word));
+  EXPECT_EQ(refusal("61GiB:nvidia_smi"),
+            "--measured: expected 61GiB as nvidia-smi shows it, or 61GiB:reserved or "
+            "61GiB:allocated as PyTorch's allocator says, got \"61GiB:nvidia_smi\"; did you mean "
+            "\"61GiB:nvidia-smi\"?");
+  EXPECT_NE(refusal("61GiB:peak").find("61GiB:reserved or 61GiB:allocated"), std::string::npos);
 }
 
 TEST(Measured, ATimeAndASizeStandTogetherAndTwoOfOneKindDoNot) {
