@@ -59,6 +59,16 @@ class Limits(Checks):
             self.assertEqual((lines, answer["checks"]["passed"]), ([], True))
         self.assertIn("Checks (--most-off 50%): passed", self.good("validate", "runs.jsonl", "--most-off", "50%"))
 
+    def test_runs_that_are_not_predicted_are_counted_beside_the_verdict(self):
+        run = self.predicted()
+        refused = json.loads(json.dumps({**run, "id": "a/4"}))
+        refused["model"]["experts"] = 8
+        self.runs(run, refused)
+        text = self.good("validate", "runs.jsonl", "--most-off", "5%")
+        self.assertIn("Checks (--most-off 5%): passed, 1 of 2 runs not predicted\n", text)
+        self.runs(run)
+        self.assertIn("Checks (--most-off 5%): passed\n", self.good("validate", "runs.jsonl", "--most-off", "5%"))
+
     def test_the_mean_of_a_group_is_a_limit_of_its_own(self):
         lines, answer = self.check(CHECK_FAILED, "--most-mean-off", "7%")
         self.assertEqual(self.findings(answer), [("mean_off", None)])

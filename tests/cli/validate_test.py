@@ -44,6 +44,13 @@ class Validate(CliTest):
         self.assertAlmostEqual(row["error_pct"], expected)
         self.assertEqual(row["stack"], "megatron2020")
 
+    def test_refusals_name_the_records(self):
+        refused = [record(id=f"b/{i}", model__experts=8) for i in range(5)]
+        text = self.good("validate", self.runs(record(), *refused[:1]))
+        self.assertIn("not supported, 1 run (b/0): not modelled: experts", text)
+        text = self.good("validate", self.runs(record(), *refused))
+        self.assertIn("not supported, 5 runs (b/0, b/1, b/2 and 2 more): not modelled: experts", text)
+
     def test_malformed_lines_are_told_and_the_others_read(self):
         bad = record(id="a/2")
         del bad["note"]

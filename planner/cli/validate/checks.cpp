@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "planner/cli/validate/validation.h"
@@ -148,6 +149,9 @@ std::optional<Checks> find_checks(const ValidateCommand& command, std::optional<
                 .most_mean_off = command.most_mean_off,
                 .most_worse = command.most_worse,
                 .baseline = command.baseline,
+                .runs = std::ssize(validation.runs),
+                .not_predicted = std::ranges::count_if(
+                    validation.runs, [](const RunResult& run) { return !run.unsupported.empty(); }),
                 .findings = {}};
   if (limits && validation.statistics.all.time.n == 0)
     checks.findings.push_back({.kind = "nothing_measured",

@@ -1,9 +1,12 @@
 // The checks of `zplan validate`, for people's own CI: whether predictions are close enough to what
 // was measured (--most-off of each run, --most-mean-off of the runs of each group), and whether any
 // became worse since an earlier report (--baseline). Everything that was found is said in a
-// sentence of its own, whether it fails a check or not.
+// sentence of its own, whether it fails a check or not. Runs whose records are refused have no
+// prediction that could be off: they fail no limit and are counted in words. Where no run is left
+// to compare, that fails; where a run is refused that was not before, the baseline does.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +31,7 @@ struct CheckFinding {
 struct Checks {
   std::optional<double> most_off, most_mean_off, most_worse;  // per cent; percentage points
   std::string baseline;                                       // empty: none
+  std::int64_t runs = 0, not_predicted = 0;
   std::vector<CheckFinding> findings;
 
   bool passes() const;

@@ -54,8 +54,12 @@ Value checks_value(const Checks& checks) {
             {"baseline", text_or_null(checks.baseline)},
             {"most_worse_points", checks.most_worse},
             {"findings", each(checks.findings, finding_sheet)}};
-  out.print(fmt::format("Checks ({}): {}\n", asked_words(checks),
-                        failures == 0 ? "passed" : count_of(failures, "failure")));
+  const std::string left_out = checks.not_predicted > 0
+                                   ? fmt::format(", {} of {} not predicted", checks.not_predicted,
+                                                 count_of(checks.runs, "run"))
+                                   : "";
+  out.print(fmt::format("Checks ({}): {}{}\n", asked_words(checks),
+                        failures == 0 ? "passed" : count_of(failures, "failure"), left_out));
   return out;
 }
 

@@ -1,6 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "planner/certainty/interval.h"
 #include "planner/cli/frame/table.h"
@@ -92,18 +96,29 @@ Table worst_table(const Validation& validation) {
   return table;
 }
 
-// For people how many runs each reason stops.
+// "a, b, c and 4 more"
+std::string first_ids(const std::vector<std::string>& ids) {
+  constexpr std::size_t kShown = 3;
+  const std::vector<std::string> shown(ids.begin(), ids.begin() + std::min(kShown, ids.size()));
+  const std::string more =
+      ids.size() > kShown ? fmt::format(" and {} more", ids.size() - kShown) : "";
+  return visible(joined(shown, ", ")) + more;
+}
+
+// For people the runs that each reason stops.
 Value unsupported(const std::vector<RunResult>& runs) {
   Value rows = empty_array();
-  std::map<std::string, int> reasons;
+  std::map<std::string, std::vector<std::string>> reasons;
   for (const RunResult& run : runs) {
     if (run.unsupported.empty()) continue;
     rows.append(Sheet{{"id", run.id}, {"reason", run.unsupported}});
-    ++reasons[run.unsupported];
+    reasons[run.unsupported].push_back(run.id);
   }
   std::string out;
-  for (const auto& [reason, n] : reasons)
-    out += fmt::format("not supported, {}: {}\n", count_of(n, "run"), visible(reason));
+  for (const auto& [reason, ids] : reasons)
+    out += fmt::format("not supported, {} ({}): {}\n",
+                       count_of(static_cast<std::int64_t>(ids.size()), "run"), first_ids(ids),
+                       visible(reason));
   return {std::move(rows), std::move(out)};
 }
 
