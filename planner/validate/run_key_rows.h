@@ -84,6 +84,13 @@ std::string write_member(const RunRecord& run) {
   }
 }
 
+// What the record has anyway is not said: a key that is absent has that value, too.
+template <auto... Path>
+std::string write_changed(const RunRecord& run) {
+  const RunRecord untouched;
+  return reach<Path...>(run) == reach<Path...>(untouched) ? "" : write_member<Path...>(run);
+}
+
 // A row whose value is a member of the record.
 template <auto... Path>
 RunKey bound(std::string_view pointer, RunKey row) {
@@ -91,7 +98,7 @@ RunKey bound(std::string_view pointer, RunKey row) {
   row.pointer = pointer;
   row.kind = kind_of<typename Held<Member>::Type>();
   row.read = read_member<Path...>;
-  row.write = write_member<Path...>;
+  row.write = row.required ? write_member<Path...> : write_changed<Path...>;
   return row;
 }
 

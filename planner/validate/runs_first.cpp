@@ -2,7 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <set>
+#include <string_view>
+
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/validate/run_form.h"
 #include "planner/validate/run_words.h"
 
@@ -186,7 +193,35 @@ RunMeasured read_measured(Fields in, RunRecord& run) {
   return measured;
 }
 
+// "software" may be left out.
+constexpr std::array<std::string_view, 18> kRecordKeys{
+    "id",        "group",    "source",  "confidence",      "recalled",         "hardware",
+    "model",     "parallel", "offload", "precision",       "micro_batch",      "global_batch",
+    "recompute", "measured", "note",    "flash_attention", "recompute_detail", "software"};
+
+// A record of other keys is one of the second form without its schema, or says more than the first
+// form can.
+void check_keys(const JsonNode& root) {
+  std::set<std::string, std::less<>> keys;
+  for (const auto& [key, value] : root.members()) {
+    if (std::ranges::find(kRecordKeys, key) == kRecordKeys.end())
+      value.fail(fmt::format(
+          "expected a key of zplan.runs/1, as the record has no \"schema\", got {}: say it by keys "
+          "of zplan.runs/2, which zplan runs --template shows, and add \"schema\": "
+          "\"zplan.runs/2\"",
+          in_quotes(key)));
+    keys.insert(key);
+  }
+  for (const std::string_view key : kRecordKeys)
+    if (key != "software" && !keys.contains(key))
+      root.fail(
+          fmt::format("expected \"schema\": \"zplan.runs/2\" or, as all records of "
+                      "zplan.runs/1 have it, the key {}, got neither",
+                      in_quotes(key)));
+}
+
 RunRecord read_fields(const JsonNode& root) {
+  check_keys(root);
   Fields in(root);
   RunRecord run;
   run.id = in.text("id");

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from cli_support import BAD_INPUT, CHECK_FAILED, ROOT, CliTest, main
+from run_records import record
 
 REWRITE = os.path.join(ROOT, "tests/data/rewrite_runs.py")
 PUBLISHED = os.path.join(ROOT, "tests/data/published_runs.jsonl")
@@ -48,6 +49,30 @@ class Runs(CliTest):
         self.assertEqual(record["software"]["name"], "megatron2020")
         self.write("new.jsonl", done.stdout)
         self.assertEqual(self.good("runs", "--convert", "new.jsonl"), done.stdout)
+
+    def test_says_no_more_than_the_first_form(self):
+        self.write("old.jsonl", json.dumps(record()) + "\n")
+        new = json.loads(self.good("runs", "--convert", "old.jsonl"))
+        self.assertNotIn("offload", new)
+        self.assertNotIn("out_of_memory", new["measured"])
+        self.write("old.jsonl", json.dumps(record(offload__optimizer="cpu", offload__delayed_update=True,
+                                                  measured__out_of_memory=True)) + "\n")  # fmt: skip
+        new = json.loads(self.good("runs", "--convert", "old.jsonl"))
+        self.assertEqual(new["offload"], {"optimizer": "cpu", "delayed_update": True})
+        self.assertTrue(new["measured"]["out_of_memory"])
+
+    def test_a_record_without_schema_that_the_first_form_does_not_hold_names_the_key_and_the_way(self):
+        def complaint(text):
+            self.write("old.jsonl", text + "\n")
+            return self.zplan("runs", "--convert", "old.jsonl").stderr
+        said = complaint(json.dumps({**record(), "extra": {"qk_norm": True}}))
+        self.assertRegex(said, r'^zplan: old\.jsonl:1:\d+: /extra: expected a key of zplan\.runs/1, .* got "extra"')
+        self.assertIn("zplan runs --template", said)
+        template = json.loads("".join(line for line in self.good("runs", "--template").splitlines()
+                                      if not line.strip().startswith("#")))  # fmt: skip
+        del template["schema"]
+        self.assertIn('"schema": "zplan.runs/2"', complaint(json.dumps(template)))
+        self.assertIn('"schema": "zplan.runs/2"', complaint('{"id": "a/1"}'))
 
     def test_says_what_it_expects(self):
         self.bad(BAD_INPUT, "runs", says="zplan runs --template")
