@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "hwprofiles/narrowest_cut.h"
 #include "planner/core/error.h"
 
 namespace zplan {
@@ -161,6 +163,20 @@ BytesPerSecond Fabric::bisection(BytesPerSecond port) const {
   const std::size_t nodes = ports_.size() / static_cast<std::size_t>(ports_per_node_);
   const std::size_t half = nodes / 2 * static_cast<std::size_t>(ports_per_node_);
   return graph_.max_flow(taps(0, half), taps(half, ports_.size()));
+}
+
+BytesPerSecond Fabric::narrowest_cut(std::span<const VertexId> among) const {
+  std::map<VertexId, int> numbers;
+  for (const VertexId at : among) numbers.try_emplace(at, static_cast<int>(numbers.size()));
+  std::vector<CutEdge> edges;
+  for (const auto& [at, number] : numbers)
+    for (const LinkId id : graph_.links_of(at)) {
+      const zplan::Link& link = graph_.link(id);
+      const auto to = numbers.find(link.to);
+      if (to == numbers.end() || to->first < at) continue;  // its way back counts
+      edges.push_back({number, to->second, std::llround(link.effective().value)});
+    }
+  return {static_cast<double>(zplan::narrowest_cut(static_cast<int>(numbers.size()), edges))};
 }
 
 }  // namespace zplan

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,9 @@ class Fabric {
   // Returns what the first half of the nodes can send to the second, each port at most at this
   // rate, where a flow may be split over ways of any length.
   BytesPerSecond bisection(BytesPerSecond port) const;
+  // Returns the least that the links among these switches carry from some of them to all others of
+  // them; 0 where the links do not join all.
+  BytesPerSecond narrowest_cut(std::span<const VertexId> among) const;
 
  private:
   struct Facts {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "hwprofiles/fabric.h"
@@ -63,18 +65,11 @@ class Fabric::Builder {
 
   void graph(const NetworkRules& rules) {
     rules_ = &rules;
-    for (const WeakLink& weak : rules.weak)
-      if (!weak_.try_emplace(ordered(weak.from, weak.to), Weak{weak.share}).second)
-        throw_bad_input(
-            fmt::format("expected one weak link between {} and {}, got two", weak.from, weak.to));
     for (const SwitchSet& set : rules.switches) add_switches(set);
-    for (std::size_t i = 0; i < rules.links.size(); ++i) {
-      try {
-        add_links(rules.links[i]);
-      } catch (const Error& error) {
-        throw_bad_input(fmt::format("links/{}: {}", i, error.what()));
-      }
-    }
+    for (std::size_t i = 0; i < rules.weak.size(); ++i)
+      at_rule("weak", i, [&] { add_weak(rules.weak[i]); });
+    for (std::size_t i = 0; i < rules.links.size(); ++i)
+      at_rule("links", i, [&] { add_links(rules.links[i]); });
     for (const auto& [ends, weak] : weak_)
       if (!weak.is_met)
         throw_bad_input(
@@ -106,6 +101,16 @@ class Fabric::Builder {
     fabric_.ports_[i] = fabric_.behind_[i] = at;
   }
 
+  // Says of which rule an error is.
+  template <typename Add>
+  static void at_rule(std::string_view list, std::size_t i, const Add& add) {
+    try {
+      add();
+    } catch (const Error& error) {
+      throw_bad_input(fmt::format("{}/{}: {}", list, i, error.what()));
+    }
+  }
+
   std::vector<int> shape_of(int set) const {
     if (set < 0) return {cluster_.nodes, ports_};
     return sets_[static_cast<std::size_t>(set)].set->shape;
@@ -115,7 +120,7 @@ class Fabric::Builder {
     sets_.push_back({&set, static_cast<int>(fabric_.graph_.vertices().size())});
     std::int64_t count = 1;
     for (const int size : set.shape) {
-      if (count > kMostSwitches / size - sets_.back().first)
+      if (count > (kMostSwitches - sets_.back().first) / size)
         throw_bad_input(fmt::format("expected at most {} switches, got more", kMostSwitches));
       count *= size;
     }
@@ -130,7 +135,7 @@ class Fabric::Builder {
   }
 
   // Returns how far each name of the rule goes: as far as the sizes that it is an index of alone.
-  std::vector<std::int64_t> ranges(const LinkRule& rule) const {
+  std::vector<std::int64_t> ranges(const LinkPlaces& rule) const {
     std::vector<std::int64_t> ranges(rule.names.size(), 0);
     for (const LinkEnd* end : {&rule.from, &rule.to}) {
       const std::vector<int> shape = shape_of(end->set);
@@ -152,7 +157,9 @@ class Fabric::Builder {
     return ranges;
   }
 
-  void add_links(const LinkRule& rule) {
+  // Does so with the two ends of each link of the rule.
+  template <typename Do>
+  void for_each_link(const LinkPlaces& rule, const Do& act) {
     const std::vector<std::int64_t> most = ranges(rule);
     std::int64_t tries = 1;
     for (const std::int64_t range : most) {
@@ -161,14 +168,29 @@ class Fabric::Builder {
       tries *= range;
     }
     tried_ += tries;
-    made_.clear();
     std::vector<std::int64_t> values(most.size(), 0);
     while (true) {
-      if (!rule.where || rule.where->at(values) != 0) add_one(rule, values);
+      if (!rule.where || rule.where->at(values) != 0)
+        act(end_of(rule.from, values), end_of(rule.to, values));
       std::size_t name = values.size();
       while (name > 0 && ++values[name - 1] == most[name - 1]) values[--name] = 0;
       if (name == 0) return;
     }
+  }
+
+  void add_weak(const WeakLink& weak) {
+    for_each_link(weak, [&](const End& a, const End& b) {
+      if (!weak_.try_emplace(ordered(a.name, b.name), Weak{weak.share}).second)
+        throw_bad_input(
+            fmt::format("expected one weak link between {} and {}, got two", a.name, b.name));
+      if (static_cast<std::int64_t>(weak_.size()) > kMostLinks)
+        throw_bad_input(fmt::format("expected at most {} weak links, got more", kMostLinks));
+    });
+  }
+
+  void add_links(const LinkRule& rule) {
+    made_.clear();
+    for_each_link(rule, [&](End a, End b) { add_one(rule, std::move(a), std::move(b)); });
   }
 
   End end_of(const LinkEnd& end, const std::vector<std::int64_t>& values) const {
@@ -201,13 +223,12 @@ class Fabric::Builder {
     return weak->second.share;
   }
 
-  void add_one(const LinkRule& rule, const std::vector<std::int64_t>& values) {
-    End a = end_of(rule.from, values), b = end_of(rule.to, values);
+  void add_one(const LinkRule& rule, End a, End b) {
     if (a.is_port && b.is_port)
       throw_bad_input(fmt::format("expected a switch between {} and {}", a.name, b.name));
     if (b.is_port) std::swap(a, b);
     const double share = share_of(a, b);
-    if (a.is_port) return hang(a, b, share);
+    if (a.is_port) return hang(a, b, rule.rate, share);
     if (a.at == b.at)
       throw_bad_input(fmt::format("{} leads to itself; leave it out by \"where\"", a.name));
     if (!made_.insert(std::minmax(a.at, b.at)).second)
@@ -215,7 +236,7 @@ class Fabric::Builder {
           fmt::format("the link between {} and {} comes twice, for links lead both ways: "
                       "leave one out by \"where\", or state \"cables\"",
                       a.name, b.name));
-    if (share > 0) connect(a, b, rule.rate.effective() * share, rule);
+    if (share > 0) connect(a, b, rule.rate->effective() * share, rule);
     if (static_cast<std::int64_t>(fabric_.graph_.links().size()) > kMostLinks)
       throw_bad_input(fmt::format("expected at most {} links, got more", kMostLinks));
   }
@@ -235,18 +256,19 @@ class Fabric::Builder {
   }
 
   // A port that carries less than its rate is a switch of its own on the way.
-  void hang(const End& port, const End& at, double share) {
+  void hang(const End& port, const End& at, const std::optional<LinkClass>& cable, double share) {
     const std::size_t i = fabric_.port_index(port.node, port.port);
     if (fabric_.behind_[i].index >= 0)
       throw_bad_input(fmt::format("expected {} on one switch, got {} and {}", port.name,
                                   fabric_.graph_.vertex(fabric_.behind_[i]).name, at.name));
     seat(port.node, port.port, at.at);
-    if (share == 1) return;
     if (share == 0)
       throw_bad_input(fmt::format("expected a link of {} that carries something", port.name));
+    const BytesPerSecond most = cable ? std::min(port_rate_, cable->effective()) : port_rate_;
+    const BytesPerSecond rate = most * share;
+    if (rate == port_rate_) return;
     const VertexId own = fabric_.graph_.add_vertex(port.name, VertexKind::kSwitch, 0);
     fabric_.ports_[i] = own;
-    const BytesPerSecond rate = port_rate_ * share;
     fabric_.add_link(own, at.at, rate, 1, fabric_.kind_of("weak port out"),
                      port.name + '>' + at.name);
     fabric_.add_link(at.at, own, rate, 1, fabric_.kind_of("weak port in"),

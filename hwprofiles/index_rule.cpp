@@ -30,7 +30,7 @@ class IndexRule::Parser {
   void run() {
     level(0);
     skip_spaces();
-    if (at_ < text().size()) fail("an operator or the end");
+    if (at_ < text().size()) fail("one of the operators * / % + - < <= > >= == != and, or the end");
   }
 
  private:

@@ -45,20 +45,24 @@ struct LinkEnd {
   std::vector<IndexRule> indices;
 };
 
-// All links of a kind: one for each value of the names that its ends' indices hold. A name that is
+// Links by their ends: one for each value of the names that the ends' indices hold. A name that is
 // an index by itself goes through what is there.
-struct LinkRule {
+struct LinkPlaces {
   LinkEnd from, to;
   std::optional<IndexRule> where;  // only where it is not 0
   std::vector<std::string> names;
-  LinkClass rate;  // of one cable, each way; of a port's link that of the port
-  int cables = 1;
+};
+
+// All links of a kind. A port's link carries no more than the port, whatever the rate of its cable.
+struct LinkRule : LinkPlaces {
+  std::optional<LinkClass>
+      rate;        // of one cable, each way; none: as much as the port that it leads to
+  int cables = 1;  // 1 of a port's link
 };
 
 // Links that carry less than their kind does, or nothing.
-struct WeakLink {
-  std::string from, to;  // as they are called
-  double share = 0;      // of the rate
+struct WeakLink : LinkPlaces {
+  double share = 0;  // of the rate
 };
 
 // A flow takes all of several shortest ways: as much over each cable (ecmp), or in proportion to

@@ -121,43 +121,33 @@ class GraphReader {
     }
   }
 
+  void read_places(JsonObject& in, LinkPlaces& places) {
+    places.from = read_end(in.member("from"), places.names);
+    places.to = read_end(in.member("to"), places.names);
+    if (const auto where = in.optional_member("where"))
+      places.where = read_rule(*where, where->non_empty_string(), places.names);
+  }
+
   void read_link(const JsonNode& node) {
     SourcedObject in(node, in_.sources());
     LinkRule rule;
-    rule.from = read_end(in.object().member("from"), rule.names);
-    rule.to = read_end(in.object().member("to"), rule.names);
-    if (const auto where = in.object().optional_member("where"))
-      rule.where = read_rule(*where, where->non_empty_string(), rule.names);
-    if (rule.from.set >= 0 && rule.to.set >= 0) {
-      rule.rate.capacity = in.bytes_per_second("rate");
-      if (in.has("efficiency")) rule.rate.efficiency = in.fraction("efficiency");
+    read_places(in.object(), rule);
+    const bool is_port = rule.from.set < 0 || rule.to.set < 0;
+    if (!is_port || in.has("rate")) {
+      rule.rate = LinkClass{.capacity = in.bytes_per_second("rate")};
+      if (in.has("efficiency")) rule.rate->efficiency = in.fraction("efficiency");
+    }
+    if (!is_port)
       if (const auto cables = in.object().optional_member("cables"))
         rule.cables = static_cast<int>(cables->integer(1, kMostCables));
-    }
     in.finish();
     rules_.links.push_back(std::move(rule));
-  }
-
-  // Its places as numbers, as the links are named.
-  std::string read_place(const JsonNode& node) {
-    std::vector<std::string> names;
-    const LinkEnd end = read_end(node, names);
-    if (!names.empty()) node.fail_expected("an end of one link, without names");
-    std::vector<std::int64_t> places;
-    try {
-      for (const IndexRule& index : end.indices) places.push_back(index.at({}));
-    } catch (const Error& error) {
-      node.fail(error.what());
-    }
-    if (end.set < 0) return port_name(places[0], places[1]);
-    return switch_name(rules_.switches[static_cast<std::size_t>(end.set)], places);
   }
 
   void read_weak(const JsonNode& node) {
     SourcedObject in(node, in_.sources());
     WeakLink weak;
-    weak.from = read_place(in.object().member("from"));
-    weak.to = read_place(in.object().member("to"));
+    read_places(in.object(), weak);
     weak.share = in.number("share", 0, 1);
     in.finish();
     rules_.weak.push_back(std::move(weak));

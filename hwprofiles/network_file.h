@@ -11,8 +11,9 @@
 //                   them go through all indices of the places that they stand at alone
 //                   "where"  optional: only where this holds, "a < b and a != 0"
 //                   "rate" (sourced) of one cable each way, "efficiency" (sourced, 1), "cables"
-//                   (1): of a node's port none of them, for its rate is the node's}]
-//    "weak"       optional: [{"from", "to": ends without names, "share" (sourced): of the rate, 0
+//                   (1). A node's port has one cable, and as much as the node says it sends unless
+//                   a lower rate stands here}]
+//    "weak"       optional: [{"from", "to", "where": as of links, "share" (sourced): of the rate, 0
 //                   where the link is broken}]}
 #pragma once
 

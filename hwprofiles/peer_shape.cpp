@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <vector>
 
+#include "hwprofiles/narrowest_cut.h"
 #include "planner/core/error.h"
 
 namespace zplan {
@@ -26,17 +27,6 @@ constexpr std::array<std::array<int, kCube>, kCube> kCubeMesh{{{0, 1, 1, 2, 2, 0
 // Links from place a to place b of a closed row of `size`.
 int along(int a, int b, int size) {
   return static_cast<int>((a + 1) % size == b) + static_cast<int>((b + 1) % size == a);
-}
-
-bool hang_together(const PeerShape& shape, std::span<const int> gpus) {
-  std::vector<int> reached{gpus.front()};
-  for (std::size_t i = 0; i < reached.size(); ++i) {
-    for (const int gpu : gpus) {
-      const bool known = std::find(reached.begin(), reached.end(), gpu) != reached.end();
-      if (!known && shape.between(reached[i], gpu) > 0) reached.push_back(gpu);
-    }
-  }
-  return reached.size() == gpus.size();
 }
 
 }  // namespace
@@ -77,14 +67,13 @@ int PeerShape::between(int a, int b) const {
 
 double ring_share(const PeerShape& shape, std::span<const int> gpus) {
   if (shape.kind == PeerKind::kSwitch || gpus.size() < 2) return 1;
-  if (!hang_together(shape, gpus)) return 0;
-  int least = shape.links();
-  for (const int a : gpus) {
-    int links = 0;
-    for (const int b : gpus) links += shape.between(a, b);
-    least = std::min(least, links);
-  }
-  return static_cast<double>(least) / shape.links();
+  std::vector<CutEdge> edges;
+  for (std::size_t a = 0; a < gpus.size(); ++a)
+    for (std::size_t b = a + 1; b < gpus.size(); ++b)
+      if (const int links = shape.between(gpus[a], gpus[b]); links > 0)
+        edges.push_back({static_cast<int>(a), static_cast<int>(b), links});
+  const std::int64_t cut = narrowest_cut(static_cast<int>(gpus.size()), edges);
+  return static_cast<double>(cut) / shape.links();
 }
 
 PeerShape read_peer_shape(const JsonNode& node, int gpus) {

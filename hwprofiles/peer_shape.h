@@ -8,12 +8,12 @@
 //
 // The profile states the rate of all peer links of a GPU together. A ring runs over links between
 // its members only, so of that rate it gets
-//   share = least over the members of (links to other members / links of a GPU)
-// and nothing where the members do not hang together. [derived] Each ring through all members
-// leaves each of them over one link; the bound is reached by whole cube meshes (three rings in both
-// directions), their halves, whole tori (two rings) and rows and columns of them, and whole meshes,
-// whose directed links are rings through all GPUs except among four or six with one link each.
-// Two neighbours get the links between them.
+//   share = narrowest cut among the members (narrowest_cut.h) / links of a GPU
+// and nothing where the members do not hang together. [derived] All bytes of a ring cross each cut
+// of its members; the bound is reached by whole cube meshes (three rings in both directions), their
+// halves, whole tori (two rings) and rows and columns of them, and whole meshes, whose directed
+// links are rings through all GPUs except among four or six with one link each. Two neighbours get
+// the links between them.
 // Left out: groups whose links allow fewer rings than that; transfers that pass through a third
 // GPU: those go through host memory.
 #pragma once

@@ -176,7 +176,8 @@ void set_network(Cluster& cluster, double value) {
   scale_collectives_over_nodes(cluster.node.device, factor);
   if (!cluster.network.rules) return;
   NetworkRules rules = *cluster.network.rules;
-  for (LinkRule& rule : rules.links) scale(rule.rate, factor);
+  for (LinkRule& rule : rules.links)
+    if (rule.rate) scale(*rule.rate, factor);
   cluster.network.rules = std::make_shared<const NetworkRules>(std::move(rules));
 }
 

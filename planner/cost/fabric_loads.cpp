@@ -60,17 +60,26 @@ void FabricLoads::add(const Part& from, const Part& to, double bytes) {
 }
 
 void FabricLoads::cross(std::span<const int> from, std::span<const int> to, double bytes) {
-  if (network_ != nullptr) cross(parts(from), parts(to), bytes);
+  if (network_ == nullptr) return;
+  for (const auto& [ports, left] : cross(parts(from), parts(to), bytes))
+    if (!meet(ports.from, ports.to)) changes_[ports] += left;
 }
 
-void FabricLoads::cross(Parts out, Parts in, double bytes) {
+// Returns what changes the port.
+FabricLoads::Changes FabricLoads::cross(Parts out, Parts in, double bytes) {
   match(out, in, bytes, [](const Part& a, const Part& b) { return a.at == b.at; });
   match(out, in, bytes, [](const Part& a, const Part& b) { return a.port == b.port; });
   double left = 0;
   for (const Part& part : in) left += part.share;
+  Changes changes;
   for (const Part& a : out)
-    for (const Part& b : in)
-      if (a.share > kRounding && b.share > kRounding) add(a, b, a.share * b.share / left * bytes);
+    for (const Part& b : in) {
+      if (a.share <= kRounding || b.share <= kRounding) continue;
+      const double flow = a.share * b.share / left * bytes;
+      add(a, b, flow);
+      changes[{a.node, a.port, b.port}] += flow;
+    }
+  return changes;
 }
 
 void FabricLoads::ring(const GroupSeats& group) {
@@ -88,35 +97,46 @@ void FabricLoads::pairs(const GroupSeats& group, double part) {
       const std::size_t meetings = group.island(i).size() * group.island(j).size();
       if (i != j) cross(of_islands[i], of_islands[j], part * static_cast<double>(meetings));
     }
+  change_ports(of_islands, group, part);
+}
+
+// Members whose ports cannot reach those of others pass on to members of their node whose ports do.
+void FabricLoads::change_ports(const std::vector<Parts>& of_islands, const GroupSeats& group,
+                               double part) {
+  const auto members = [&](std::size_t i) { return static_cast<double>(group.island(i).size()); };
+  std::map<int, double> taken;  // members that take in by a port
+  for (std::size_t i = 0; i < of_islands.size(); ++i)
+    for (const Part& one : of_islands[i]) taken[one.port] += one.share * members(i);
+  for (std::size_t i = 0; i < of_islands.size(); ++i) {
+    std::map<int, double> others = taken;
+    for (const Part& own : of_islands[i]) others[own.port] -= own.share * members(i);
+    for (const Part& own : of_islands[i])
+      for (const auto& [port, count] : others)
+        if (!meet(own.port, port))
+          changes_[{own.node, own.port, port}] += part * own.share * members(i) * count;
+  }
+}
+
+// Ports of one number reach each other (fabric.h).
+bool FabricLoads::meet(int port, int other) const {
+  const Fabric& fabric = network_->fabric;
+  return fabric.meet(fabric.switch_of(0, port), fabric.switch_of(0, other));
 }
 
 bool FabricLoads::ring_of_own_links(const GroupSeats& group) {
   const Fabric& fabric = network_->fabric;
   if (!fabric.is_direct()) return false;
-  std::vector<VertexId> members;
+  std::set<VertexId> members;
   for (std::size_t i = 0; i < group.islands(); ++i)
-    members.push_back(fabric.switch_behind(seating_.node_of(group.island(i).front()), 0));
-  const std::set<VertexId> all(members.begin(), members.end());
-  if (all.size() != members.size()) return false;
-  std::vector<LinkId> links;
-  std::set<VertexId> reached{members.front()};
-  std::vector<VertexId> open{members.front()};
-  double least = 0;
-  while (!open.empty()) {
-    const VertexId at = open.back();
-    open.pop_back();
-    double weight = 0;
+    members.insert(fabric.switch_behind(seating_.node_of(group.island(i).front()), 0));
+  if (members.size() != group.islands()) return false;
+  const BytesPerSecond cut = network_->narrowest_cut({members.begin(), members.end()});
+  if (cut.value == 0) return false;
+  for (const VertexId at : members)
     for (const LinkId id : fabric.graph().links_of(at)) {
-      const VertexId to = fabric.graph().link(id).to;
-      if (!all.contains(to)) continue;
-      links.push_back(id);
-      weight += fabric.weight(id);
-      if (reached.insert(to).second) open.push_back(to);
+      const Link& link = fabric.graph().link(id);
+      if (members.contains(link.to)) loads_[index_of(id)] += link.capacity.value / cut.value;
     }
-    if (least == 0 || weight < least) least = weight;
-  }
-  if (reached.size() != members.size()) return false;
-  for (const LinkId id : links) loads_[index_of(id)] += fabric.weight(id) / least;
   for (std::size_t i = 0; i < group.islands(); ++i) add_weak_ports(group.island(i));
   return true;
 }

@@ -8,16 +8,18 @@
 //              that takes in as much: rings pass so where they can [NCCL]. What then is left
 //              spreads over all that still take in [derived]
 //   apart      where two ports cannot reach each other, as on rails of their own, what is between
-//              them goes over peer links to the port of the own node that can, and leaves there
+//              them goes to the port of the own node that can, and leaves there: port_changes()
 //   ways       the shortest (fabric_routes.h)
 //   own links  where nodes are wired to each other and the members hang together over links of
-//              their own, a ring is as many rings as these allow: of its bytes each link carries
-//                cables / least over the members of (cables to other members)
-//              as among GPUs that are wired so (peer_shape.h)
+//              their own, the collective spreads over all of these: of its bytes each link carries
+//                rate of the link / the narrowest cut among the members (narrowest_cut.h)
+//              for all bytes cross each cut, and as many trees as the narrowest one carries reach
+//              every member [Edmonds73]; rings that lie side by side do so on tori and meshes. A
+//              link at a part of its rate thus carries as much less
 // Of each kind of link only the one that is slowest for its load counts, the first of equals.
-// Left out: what flows between rails that are apart put on peer links and on the other port.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <span>
 #include <utility>
@@ -36,6 +38,13 @@ class FabricLoads {
     double weight = 0;
   };
 
+  // Of a node: ports of those that send, and those that it leaves by.
+  struct PortChange {
+    int node = 0, from = 0, to = 0;
+    friend auto operator<=>(const PortChange&, const PortChange&) = default;
+  };
+  using Changes = std::map<PortChange, double>;  // bytes
+
   FabricLoads(const NodeWires& wires, const Seating& seating);
 
   // These do nothing where the network is ideal.
@@ -47,6 +56,8 @@ class FabricLoads {
   void pairs(const GroupSeats& group, double part);
 
   std::vector<Load> busiest() const;
+  // What leaves a node by a port that its senders do not have, since theirs do not reach the other.
+  const Changes& port_changes() const { return changes_; }
 
  private:
   // One port of a node carries such a part of what ranks send or take in.
@@ -58,7 +69,9 @@ class FabricLoads {
   using Parts = std::vector<Part>;
 
   Parts parts(std::span<const int> ranks) const;
-  void cross(Parts out, Parts in, double bytes);
+  Changes cross(Parts out, Parts in, double bytes);
+  void change_ports(const std::vector<Parts>& of_islands, const GroupSeats& group, double part);
+  bool meet(int port, int other) const;
   void match(Parts& from, Parts& to, double bytes, bool (*meet)(const Part&, const Part&));
   void add(const Part& from, const Part& to, double bytes);
   void add_weak_ports(std::span<const int> ranks);
@@ -70,6 +83,7 @@ class FabricLoads {
   const Seating& seating_;
   std::map<std::pair<VertexId, VertexId>, double> flows_;  // between switches with several ways
   std::vector<double> loads_;                              // by link, of all else
+  Changes changes_;
 };
 
 }  // namespace zplan

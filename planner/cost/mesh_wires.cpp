@@ -9,7 +9,9 @@
 namespace zplan {
 namespace {
 
-std::vector<WireShare> busiest(const WireLoads& loads, const FabricLoads& network) {
+std::vector<WireShare> busiest(WireLoads& loads, const FabricLoads& network) {
+  for (const auto& [ports, bytes] : network.port_changes())
+    loads.change_port(ports.node, ports.from, ports.to, bytes);
   std::vector<WireShare> shares = loads.busiest();
   for (const FabricLoads::Load& most : network.busiest())
     shares.push_back({{kNetwork, index_of(most.link)}, most.weight});

@@ -27,7 +27,9 @@
 //   shift    every member sends to the next, over the peer link or through DRAM as in a ring of its
 //            island; from island to island over the NIC of the member that has its next one there
 //   between  pipeline neighbours: as one step of a ring
-//   network  what goes from node to node loads the links of the network (fabric_loads.h)
+//   network  what goes from node to node loads the links of the network (fabric_loads.h). Where a
+//            port cannot reach the other it leaves by another port of the node, to which it goes
+//            over a peer link or over PCIe
 //
 // A host copy puts its bytes on the host memory once per side in DRAM, a CPU kernel bytes /
 // efficiency.

@@ -36,8 +36,8 @@ const std::vector<NodeWires::Route>& NodeWires::in(int gpu) const {
   return in_[static_cast<std::size_t>(gpu)];
 }
 
-const NodeWires::Route& NodeWires::drive_route(VertexId from, VertexId to) {
-  return drive_routes_.at({from, to}, [&] { return topology_.route(from, to); });
+const NodeWires::Route& NodeWires::rare_route(VertexId from, VertexId to) {
+  return rare_routes_.at({from, to}, [&] { return topology_.route(from, to); });
 }
 
 }  // namespace zplan

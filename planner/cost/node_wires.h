@@ -27,8 +27,17 @@ struct NetworkWires {
   explicit NetworkWires(const Cluster& cluster)
       : fabric(Fabric(cluster).folded()), routes(fabric) {}
 
+  // That of the network among these switches (fabric.h), which are in order; several threads may
+  // ask at a time.
+  BytesPerSecond narrowest_cut(const std::vector<VertexId>& among) const {
+    return cuts_.at(among, [&] { return fabric.narrowest_cut(among); });
+  }
+
   const Fabric fabric;
   const FabricRoutes routes;
+
+ private:
+  mutable Remembered<std::vector<VertexId>, BytesPerSecond> cuts_;
 };
 
 // Several threads may ask at a time.
@@ -57,8 +66,8 @@ class NodeWires {
   // Where there are peer links.
   LinkId peer_out(int gpu) const { return peer_out_[static_cast<std::size_t>(gpu)]; }
   LinkId peer_in(int gpu) const { return peer_in_[static_cast<std::size_t>(gpu)]; }
-  // Between drives and DRAM. Found when asked for: most jobs have nothing on drives.
-  const Route& drive_route(VertexId from, VertexId to);
+  // Between drives and DRAM, or to a NIC of other GPUs. Found when asked for, as few jobs use them.
+  const Route& rare_route(VertexId from, VertexId to);
 
  private:
   Topology topology_;
@@ -66,7 +75,7 @@ class NodeWires {
   std::vector<Route> to_dram_, from_dram_;    // by GPU
   std::vector<std::vector<Route>> out_, in_;  // by GPU; empty without NICs
   std::vector<LinkId> peer_out_, peer_in_;    // by GPU; empty without peer links
-  Remembered<std::pair<VertexId, VertexId>, Route> drive_routes_;
+  Remembered<std::pair<VertexId, VertexId>, Route> rare_routes_;
 };
 
 }  // namespace zplan

@@ -90,6 +90,48 @@ void WireLoads::add_entry(int rank, double weight) {
   add_spread(seating_.node_of(rank), wires_.in(seating_.device_of(rank)), weight);
 }
 
+void WireLoads::change_port(int node, int from, int to, double bytes) {
+  if (!loads_.contains(node)) return;
+  const TopologySpec& spec = cluster_.node.topology;
+  const std::vector<int> senders = devices_at(from);
+  for (const int sender : senders) {
+    const auto share_to = [&](int other) {
+      return spec.gpu_peer ? ring_share(spec.peer_shape, std::array{sender, other}) : 0;
+    };
+    std::vector<int> passing = devices_at(to);
+    std::erase_if(passing, [&](int other) { return share_to(other) == 0; });
+    const double sent = bytes / static_cast<double>(senders.size());
+    add_exit(node, sender, from, -sent);
+    if (passing.empty()) add_exit(node, sender, to, sent);
+    for (const int other : passing) {
+      const double part = sent / static_cast<double>(passing.size());
+      const LinkId out = wires_.peer_out(sender), in = wires_.peer_in(other);
+      add(node, {&out, 1}, part / share_to(other));
+      add(node, {&in, 1}, part / share_to(other));
+      add_exit(node, other, to, part);
+    }
+  }
+}
+
+// Those of a node that ranks have and that a port belongs to.
+std::vector<int> WireLoads::devices_at(int port) const {
+  const Topology& topology = wires_.topology();
+  std::vector<int> devices;
+  for (int rank = 0; rank < seating_.per_node(); ++rank)
+    for (const VertexId nic : topology.nics_of(seating_.device_of(rank)))
+      if (topology.vertex(nic).ordinal == port) devices.push_back(seating_.device_of(rank));
+  return devices;
+}
+
+// Of one device over any port of its node.
+void WireLoads::add_exit(int node, int device, int port, double weight) {
+  const Topology& topology = wires_.topology();
+  const VertexId nic = topology.nics()[static_cast<std::size_t>(port)];
+  add(node, wires_.rare_route(topology.gpu(device), nic), weight);
+  const LinkId out = *topology.graph().link_between(nic, *topology.fabric());
+  add(node, {&out, 1}, weight);
+}
+
 void WireLoads::add_drives(int rank, bool reads) {
   const Topology& topology = wires_.topology();
   const std::vector<VertexId>& drives = topology.nvme_drives();
@@ -103,7 +145,7 @@ void WireLoads::add_drives(int rank, bool reads) {
   const double beside = waits > 0 ? 0 : cluster_.node.nvme.read_beside_write;
   const double taken = slower * (1 - beside);
   for (std::size_t i = 0; i < drives.size(); ++i) {
-    add(node, reads ? wires_.drive_route(drives[i], dram) : wires_.drive_route(dram, drives[i]),
+    add(node, reads ? wires_.rare_route(drives[i], dram) : wires_.rare_route(dram, drives[i]),
         part);
     if (const auto at = loads_.find(node); at != loads_.end())
       at->second[wires_.drive(i)] += (reads ? part : part * taken) + waits;

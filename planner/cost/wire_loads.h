@@ -35,6 +35,9 @@ class WireLoads {
   void add_transfer(int from, int to, FabricLoads* fabric);
   // Of each of these ranks to the network, and from it.
   void add_border(std::span<const int> ranks, double weight);
+  // Of what devices of a port send by it these bytes leave by another port of the node instead,
+  // over peer links to its devices [NCCL] or, where there are none, over PCIe.
+  void change_port(int node, int from, int to, double bytes);
 
   // Of each kind of link the most loaded one per node, the first of equals.
   std::vector<WireShare> busiest() const;
@@ -45,6 +48,8 @@ class WireLoads {
   void add_spread(int node, std::span<const NodeWires::Route> routes, double weight);
   void add_step(int from, int to, double share, double bytes);
   void add_exit(int rank, double weight);
+  void add_exit(int node, int device, int port, double weight);
+  std::vector<int> devices_at(int port) const;
   void add_entry(int rank, double weight);
   void add_drives(int rank, bool reads);
   void take_busiest(int node, const std::vector<double>& weights,

@@ -34,6 +34,17 @@ BytesPerSecond bisection(const Cluster& cluster) {
   return Fabric(cluster).folded().bisection(cluster.node.topology.nic.effective());
 }
 
+// A line; nothing where no link between nodes can be the narrowest.
+std::string bisection_words(const Cluster& cluster) {
+  if (cluster.network.is_ideal()) return "";
+  const int half = cluster.nodes / 2;
+  const TopologySpec& topology = cluster.node.topology;
+  const BytesPerSecond ports = topology.nic.effective() * (1.0 * half * topology.nics());
+  return fmt::format(
+      "The first half of the nodes can send {} to the second half; the ports of {} send {}.\n",
+      format_rate(bisection(cluster)), count_of(half, "node"), format_rate(ports));
+}
+
 Sheet network_sheet(const Cluster& cluster) {
   const NetworkSpec& network = cluster.network;
   Sheet out{{"kind", network.rules          ? "graph"
@@ -124,7 +135,8 @@ Sheet detail_sheet(const Cluster& cluster) {
     table.words_row({s.pointer, right(s.value), s.source, s.ref});
   Sheet out("zplan.clusters/1");
   out.fact("clusters", each(std::vector{cluster}, cluster_sheet));
-  out.print(fmt::format("{}: {}\n{}\n\n", cluster.name, cluster_words(cluster), node.description) +
+  out.print(fmt::format("{}: {}\n{}\n{}\n", cluster.name, cluster_words(cluster), node.description,
+                        bisection_words(cluster)) +
             table.text() + "\n" + quantities_table(cluster).text());
   return out;
 }

@@ -147,11 +147,57 @@ TEST(FabricLoads, ARingOverATorusUsesTheLinksBetweenItsMembers) {
   EXPECT_NEAR(most, 8 * 0.5, 1e-9);
 }
 
+Cluster wired(int nodes, const std::string& switches, const std::string& links,
+              const std::string& weak = "") {
+  const std::string text = R"({"schema": "zplan.cluster/2", "name": "wired", "node": "dgx-h100",
+"nodes": )" + std::to_string(nodes) +
+                           R"(, "network": {"kind": "graph", "switches": {)" + switches +
+                           R"(}, "links": [)" + links + "]" + weak + "}}";
+  return read_cluster_file(parse_json(text, "wired.json"), text, "");
+}
+
+constexpr const char* kRate =
+    R"("rate": {"value": "400 Gbit/s", "source": "assumed", "ref": "test"}})";
+
+// Two full meshes of eight nodes; one cable joins them, over which all bytes go.
+TEST(FabricLoads, ARingPassesTheNarrowestCutOfItsMembers) {
+  const Cluster cluster = wired(16, R"("r": [2, 8])",
+                                std::string(R"({"from": "node[n].port[p]", "to": "r[n / 8, n % 8]"},
+{"from": "r[g, a]", "to": "r[g, b]", "where": "a < b", )") +
+                                    kRate + R"(, {"from": "r[0, 0]", "to": "r[1, 0]", )" + kRate);
+  const Mesh all = testing_support::mesh_of({.dp = 128});
+  EXPECT_NEAR(priced(all, cluster, PatternKind::kRing).at("r to r"), 1 / 50e9, 1e-18);
+  const Mesh half = testing_support::mesh_of({.dp = 64});
+  EXPECT_NEAR(priced(half, cluster, PatternKind::kRing).at("r to r"), 1.0 / 7 / 50e9, 1e-18);
+}
+
+// 16 nodes in a ring: whole it carries two bytes at a time past each cut, broken one.
+TEST(FabricLoads, AWeakLinkCarriesWhatItCanAndABrokenOneNothing) {
+  const auto time = [](double share) {
+    const std::string weak =
+        R"(, "weak": [{"from": "r[3]", "to": "r[4]", "share": )" + std::to_string(share) + "}]";
+    const Cluster cluster = wired(16, R"("r": [16])",
+                                  std::string(R"({"from": "node[n].port[p]", "to": "r[n]"},
+{"from": "r[i]", "to": "r[(i + 1) % 16]", )") +
+                                      kRate,
+                                  weak);
+    return priced(testing_support::mesh_of({.dp = 128}), cluster, PatternKind::kRing).at("r to r");
+  };
+  EXPECT_NEAR(time(1), 0.5 / 50e9, 1e-18);
+  EXPECT_NEAR(time(0.25), 1 / 1.25 / 50e9, 1e-18);
+  EXPECT_NEAR(time(0), 1 / 50e9, 1e-18);
+}
+
 // A port at half its rate does not make a torus another network; what goes over it takes longer.
 TEST(FabricLoads, AWeakPortOfATorusIsOnTheWayAlone) {
   Cluster cluster = load_cluster("dgx-h100x64-torus");
   NetworkRules rules = *cluster.network.rules;
-  rules.weak.push_back({"node[0].port[0]", "router[0,0,0]", 0.5});
+  WeakLink weak;
+  std::vector<std::string>& names = weak.names;
+  weak.from = {-1, {IndexRule("0", names), IndexRule("0", names)}};
+  weak.to = {0, {IndexRule("0", names), IndexRule("0", names), IndexRule("0", names)}};
+  weak.share = 0.5;
+  rules.weak.push_back(weak);
   cluster.network.rules = std::make_shared<const NetworkRules>(rules);
   const Mesh mesh = testing_support::mesh_of({.dp = 512});
   const Slowest found = priced(mesh, cluster, PatternKind::kRing);
@@ -161,23 +207,76 @@ TEST(FabricLoads, AWeakPortOfATorusIsOnTheWayAlone) {
   EXPECT_NEAR(found.at("weak port in"), 1.0 / 8 / (port / 2), 1e-18);
 }
 
-// Each port of a node hangs on a network of its own. Rings stay on their rail; a shift from the
-// last device of a node to the first of the next is sent by that port of the own node.
-TEST(FabricLoads, RailsThatAreApartAreReachedByTheOwnPort) {
-  Cluster cluster = load_cluster("dgx-h100x4");
+// Each port of a node hangs on a network of its own.
+Cluster with_rails_apart(const std::string& name) {
+  Cluster cluster = load_cluster(name);
   NetworkRules rules;
-  rules.switches = {{"rail", {8}}};
+  rules.switches = {{"rail", {cluster.node.topology.nics()}}};
   LinkRule ports;
   ports.from = {-1, {IndexRule("n", ports.names), IndexRule("p", ports.names)}};
   ports.to = {0, {IndexRule("p", ports.names)}};
   rules.links = {ports};
   cluster.network.rules = std::make_shared<const NetworkRules>(rules);
+  return cluster;
+}
+
+// Rings stay on their rail; a shift from the last device of a node to the first of the next is sent
+// by that port of the own node.
+TEST(FabricLoads, RailsThatAreApartAreReachedByTheOwnPort) {
+  const Cluster cluster = with_rails_apart("dgx-h100x4");
   const Fabric fabric(cluster);
   EXPECT_FALSE(fabric.meet(fabric.switch_of(0, 0), fabric.switch_of(0, 1)));
   EXPECT_TRUE(fabric.meet(fabric.switch_of(0, 0), fabric.switch_of(3, 0)));
   const Mesh mesh = testing_support::mesh_of({.dp = 32});
   EXPECT_TRUE(priced(mesh, cluster, PatternKind::kRing).empty()) << "one switch carries each rail";
   EXPECT_TRUE(priced(mesh, cluster, PatternKind::kShift).empty());
+}
+
+// Of the links of one kind in a node the most that is on one.
+double most_in_node(const Mesh& mesh, const Cluster& cluster, PatternKind kind, VertexKind from,
+                    VertexKind to) {
+  const auto node = std::make_shared<NodeWires>(cluster);
+  const Topology& topology = node->topology();
+  MeshWires wires(mesh, cluster, node);
+  double most = 0;
+  for (const WireShare& share : wires.shares({kind, 0, 0, 0, kData})) {
+    if (share.at.node == kNetwork || share.at.wire >= topology.links().size()) continue;
+    const Link& link = topology.links()[share.at.wire];
+    if (topology.vertex(link.from).kind == from && topology.vertex(link.to).kind == to)
+      most = std::max(most, share.weight);
+  }
+  return most;
+}
+
+// Of 31 others 7 are beside a device and 24 in other nodes, 21 of these on other rails: what is for
+// them goes to the device of their rail first, and as much leaves by each port as ever.
+TEST(FabricLoads, WhatIsForAnotherRailGoesOverPeerLinksFirst) {
+  const Mesh mesh = testing_support::mesh_of({.dp = 32});
+  const auto most = [&](const Cluster& cluster, VertexKind from, VertexKind to) {
+    return most_in_node(mesh, cluster, PatternKind::kPairs, from, to);
+  };
+  const Cluster apart = with_rails_apart("dgx-h100x4"), ideal = load_cluster("dgx-h100x4");
+  EXPECT_NEAR(most(ideal, VertexKind::kGpu, VertexKind::kNvSwitch), 7.0 / 31, 1e-9);
+  EXPECT_NEAR(most(apart, VertexKind::kGpu, VertexKind::kNvSwitch), 28.0 / 31, 1e-9);
+  EXPECT_NEAR(most(apart, VertexKind::kNvSwitch, VertexKind::kGpu), 28.0 / 31, 1e-9);
+  EXPECT_NEAR(most(apart, VertexKind::kNic, VertexKind::kFabric), 24.0 / 31, 1e-9);
+  EXPECT_EQ(most_in_node(mesh, apart, PatternKind::kRing, VertexKind::kGpu, VertexKind::kNvSwitch),
+            most_in_node(mesh, ideal, PatternKind::kRing, VertexKind::kGpu, VertexKind::kNvSwitch));
+}
+
+// Without peer links it goes over the PCIe switch and the socket of the other port.
+TEST(FabricLoads, WithoutPeerLinksWhatIsForAnotherRailPassesSockets) {
+  const auto most = [&](const Cluster& cluster, VertexKind from, VertexKind to) {
+    const Mesh mesh = testing_support::mesh_of({.dp = cluster.devices()});
+    return most_in_node(mesh, cluster, PatternKind::kPairs, from, to);
+  };
+  const Cluster apart = with_rails_apart("l40s-serverx4"), ideal = load_cluster("l40s-serverx4");
+  const int ports = apart.node.topology.nics();
+  ASSERT_GT(ports, 1);
+  EXPECT_GT(most(apart, VertexKind::kPcieSwitch, VertexKind::kSocket),
+            1.5 * most(ideal, VertexKind::kPcieSwitch, VertexKind::kSocket));
+  EXPECT_NEAR(most(apart, VertexKind::kNic, VertexKind::kFabric),
+              most(ideal, VertexKind::kNic, VertexKind::kFabric), 1e-9);
 }
 
 // Rails have spine switches of their own, which meet in cores alone: rings stay below those.

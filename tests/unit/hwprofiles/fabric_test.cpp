@@ -9,6 +9,7 @@
 #include "hwprofiles/cluster_file.h"
 #include "hwprofiles/fabric_routes.h"
 #include "planner/core/json_reader.h"
+#include "tests/support/error_message.h"
 #include "tests/support/network_loads.h"
 
 namespace zplan {
@@ -94,6 +95,19 @@ TEST(Fabric, FoldedLinksCarryWhatEachOfTheirsDoes) {
       }
     }
   }
+}
+
+TEST(Fabric, TakesAsManySwitchesAsItSays) {
+  const auto with = [&](const std::string& sets) {
+    return cluster_with(2, R"("switches": {)" + sets +
+                               R"(}, "links": [{"from": "node[n].port[p]", "to": "leaf[0, 0]"}])");
+  };
+  EXPECT_NO_THROW(with(R"("spine": [512], "leaf": [1, 500])"));
+  EXPECT_NO_THROW(with(R"("spine": [50000, 3], "leaf": [1000, 50])"));
+  const std::string message =
+      testing_support::message_of([&] { with(R"("spine": [50000, 3], "leaf": [1000, 51])"); });
+  EXPECT_NE(message.find("expected at most 200000 switches, got more"), std::string::npos)
+      << message;
 }
 
 TEST(Fabric, LeavesAndSpineAreTheGraphOfTheirRatio) {

@@ -46,11 +46,13 @@ TEST(IndexRule, WhatIsNoRuleIsSaidWithItsPlace) {
   EXPECT_EQ(refusal(""), "expected a number, a name or '(' in \"\", got its end");
   EXPECT_EQ(refusal("a +"), "expected a number, a name or '(' in \"a +\", got its end");
   EXPECT_EQ(refusal("(a"), "expected ')' in \"(a\", got its end");
-  EXPECT_EQ(refusal("a b"), "expected an operator or the end in \"a b\", got \"b\"");
-  EXPECT_EQ(refusal("a = b"), "expected an operator or the end in \"a = b\", got \"= b\"");
+  const std::string expected =
+      "expected one of the operators * / % + - < <= > >= == != and, or the end";
+  EXPECT_EQ(refusal("a b"), expected + " in \"a b\", got \"b\"");
+  EXPECT_EQ(refusal("a = b"), expected + " in \"a = b\", got \"= b\"");
   EXPECT_EQ(refusal("0 <= a < 8"),
             "expected two comparisons joined by \"and\" in \"0 <= a < 8\", got \"< 8\"");
-  EXPECT_EQ(refusal("a andb"), "expected an operator or the end in \"a andb\", got \"andb\"");
+  EXPECT_EQ(refusal("a andb"), expected + " in \"a andb\", got \"andb\"");
   EXPECT_EQ(refusal("a / -a"), "expected a divisor of 1 or more in \"a / -a\", got -1");
   EXPECT_EQ(refusal("a / b"), "expected a divisor of 1 or more in \"a / b\", got 0");
   EXPECT_NE(refusal("99999999999").find("expected a number up to"), std::string::npos);

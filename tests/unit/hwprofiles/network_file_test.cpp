@@ -98,7 +98,7 @@ TEST(NetworkFile, SaysWhichRuleMakesNoNetwork) {
       "links/1: leaf[0] leads to itself; leave it out by \"where\"");
   has(refusal(graph(std::string(kPorts) + ", " + kSpine, R"(, "weak": [
 {"from": "leaf[1 / 0]", "to": "spine", "share": {"value": 0, "source": "assumed", "ref": "t"}}])")),
-      "/network/weak/0/from: expected a divisor of 1 or more");
+      "/network: weak/0: expected a divisor of 1 or more");
   has(refusal(graph(std::string(kPorts) + ", " + kSpine, R"(, "weak": [
 {"from": "leaf[0]", "to": "spine", "share": {"value": 0.5, "source": "assumed", "ref": "t"}},
 {"from": "spine", "to": "leaf[0]", "share": {"value": 0.1, "source": "assumed", "ref": "t"}}])")),
@@ -118,6 +118,32 @@ TEST(NetworkFile, SaysWhichRuleMakesNoNetwork) {
 {"from": "node[0].port[0]", "to": "leaf[0]",
 "share": {"value": 0, "source": "assumed", "ref": "t"}}])")),
       "expected a link of node[0].port[0] that carries something");
+}
+
+// A port's link at a rate of its own, and weak links by a rule: all of one leaf at half the rate.
+TEST(NetworkFile, RulesMakePortsAndLinksWeak) {
+  const std::string slow = R"({"from": "node[n].port[p]", "to": "leaf[n / 2]", "where": "n < 2",
+"rate": {"value": "10 GB/s", "source": "assumed", "ref": "t"}, "efficiency": 0.5},
+{"from": "node[n].port[p]", "to": "leaf[n / 2]", "where": "n >= 2",
+"rate": {"value": "1 TB/s", "source": "assumed", "ref": "t"}})";
+  const Cluster cluster = parse(graph(slow + ", " + kSpine, R"(, "weak": [
+{"from": "node[n].port[p]", "to": "leaf[0]", "where": "n < 2 and p % 2 == 0", "share": 0.5},
+{"from": "leaf[l]", "to": "spine", "where": "l == 1", "share": 0.25}])"));
+  const Fabric fabric(cluster);
+  const auto port_rate = [&](int node, int port) {
+    const VertexId at = fabric.switch_of(node, port), behind = fabric.switch_behind(node, port);
+    if (at == behind) return cluster.node.topology.nic.effective().value;
+    return fabric.graph().link(*fabric.graph().link_between(at, behind)).capacity.value;
+  };
+  EXPECT_DOUBLE_EQ(port_rate(0, 0), 2.5e9);
+  EXPECT_DOUBLE_EQ(port_rate(1, 7), 5e9);
+  EXPECT_DOUBLE_EQ(port_rate(2, 0), cluster.node.topology.nic.effective().value);
+  const auto up = [&](const char* leaf) {
+    const VertexId at = *fabric.graph().find(leaf), spine = *fabric.graph().find("spine");
+    return fabric.graph().link(*fabric.graph().link_between(at, spine)).capacity.value;
+  };
+  EXPECT_DOUBLE_EQ(up("leaf[0]"), 400e9);
+  EXPECT_DOUBLE_EQ(up("leaf[1]"), 100e9);
 }
 
 // A million million switches, and as many links to look at.

@@ -50,6 +50,12 @@ TEST(PeerShape, ARingOfATorusGetsHalfOnARowAndAQuarterOnAnOpenOne) {
   EXPECT_EQ(share({PeerKind::kTorus, 1, 8}, {0, 1, 2, 3, 4, 5, 6, 7}), 1) << "a closed ring";
 }
 
+// GPUs 0 and 3, and 6 and 7, have one link between them, whatever each of the four has.
+TEST(PeerShape, ARingCrossesTheNarrowestCutOfItsGpus) {
+  EXPECT_DOUBLE_EQ(share(kCube, {0, 3, 6, 7}), 1.0 / 6);
+  EXPECT_EQ(share({PeerKind::kTorus, 2, 4}, {0, 1, 4, 5}), 0.5) << "a block of four";
+}
+
 TEST(PeerShape, ASwitchLeadsEverywhere) { EXPECT_EQ(share({}, {0, 5, 7}), 1); }
 
 TEST(PeerShape, IsReadWithTheNodesSize) {
