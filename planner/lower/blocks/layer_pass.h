@@ -105,12 +105,12 @@ class LayerPass : public Emission {
   }
   // What each rank of an expert group has in `from`, of all of them one after the other.
   void gather_rows(Part part, const View& from, const View& to) {
-    s_.out.collective({phase(), part, Action::kGatherRanks}, Lane::kCommTensor,
+    s_.out.collective({phase(), part, Action::kGatherTokens}, Lane::kCommTensor,
                       CollectiveKind::kAllGather, {expert_axes(s_.plan, s_.mesh)}, from, to);
   }
   // The sum of what these ranks have in `from`, of which each gets its part.
   void sum_rows(Part part, const View& from, const View& to) {
-    s_.out.collective({phase(), part, Action::kSumRanks}, Lane::kCommTensor,
+    s_.out.collective({phase(), part, Action::kSumTokens}, Lane::kCommTensor,
                       CollectiveKind::kReduceScatter, {expert_axes(s_.plan, s_.mesh)}, from, to);
   }
   // The rank's place among them.

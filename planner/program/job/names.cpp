@@ -109,6 +109,8 @@ constexpr auto kActions = table<Action::kWholeIsKept>({"compute",
                                                        "after_gather",
                                                        "before_reduce",
                                                        "after_reduce",
+                                                       "gather_tokens",
+                                                       "sum_tokens",
                                                        "whole_is_kept"});
 constexpr std::string_view kKernels[] = {
 #define ZPLAN_KERNEL(Id, name, ...) name,

@@ -171,6 +171,8 @@ enum class Action : std::uint8_t {
   kAfterGather,
   kBeforeReduce,
   kAfterReduce,
+  kGatherTokens,  // of the ranks that share experts
+  kSumTokens,
   kWholeIsKept,  // a mark to which all of a buffer is kept, whatever part of it a rank still uses
 };
 struct Role {
