@@ -4,7 +4,7 @@
 //            [Lepikhin20 sec 3.2]; each of k T F h elements at capacity factor F, of which a rank
 //            keeps 1 / P
 //            Or an all-gather of all T P h of the group's tokens and a reduce-scatter of as much,
-//            each way [Megatron: MoEAllGatherTokenDispatcher]
+//            each way [MegatronCore transformer/moe/token_dispatcher.py]
 //   flop     of each token's k experts only
 //   memory   of the states of experts each rank has 1 / P, of which the other replicas share a copy
 //   time     within a node over its links, between nodes over the network

@@ -6,7 +6,7 @@
 //                sum of a token's rows where it came from [Lepikhin20 sec 3.2]
 //   all-gather   all tokens of the group [g T, h] to each of its ranks, which takes rows of its own
 //                experts; back as each rank's part of the sums, reduced and scattered
-//                [Megatron: MoEAllGatherTokenDispatcher]
+//                [MegatronCore transformer/moe/token_dispatcher.py]
 //
 // Ranks find the rows of their experts in parts by the rank that the tokens are of, in both ways in
 // the same places.

@@ -276,7 +276,7 @@ TEST(MegatronTraps, ExpertsThatAreNotThere) {
   EXPECT_FALSE(file.is_broken());
 }
 
-// [Megatron] allgather is the default.
+// [MegatronCore] allgather is the default.
 TEST(MegatronTraps, ADispatcherIsOfExpertsOnSeveralRanks) {
   const std::string text = std::string(kOptions) + "--num-experts 8 ";
   const auto dispatcher = [&](const char* more) {
