@@ -45,17 +45,24 @@ Names members_of(const std::vector<std::string>& targets, bool gated) {
   return out;
 }
 
-Reason choose_lora(const RunRecord& run, TrainedChoice& train) {
+// The group with these members, else the smallest that has them among others: queries, keys and
+// values are one product, which has factors or none.
+void choose_lora(const RunRecord& run, PlannedRun& out) {
+  TrainedChoice& train = out.plan.train;
   const RunTrained& stated = run.trained;
   train.rank = stated.lora_rank.value_or(train.rank);
   train.alpha = stated.lora_alpha.value_or(train.alpha);
-  if (!stated.lora_targets) return std::nullopt;
+  if (!stated.lora_targets) return;
   const Names members = members_of(*stated.lora_targets, run.model.gated_ffn);
-  const auto group = std::ranges::find(groups(), members, &Group::members);
-  if (group == groups().end())
-    return not_modelled(fmt::format("LoRA of {} alone", joined(*stated.lora_targets, ", ")));
-  train.targets = group->targets;
-  return std::nullopt;
+  const Group* smallest = &groups().front();
+  for (const Group& group : groups())
+    if (group.members.size() < smallest->members.size() &&
+        std::ranges::includes(group.members, members))
+      smallest = &group;
+  train.targets = smallest->targets;
+  if (smallest->members != members)
+    out.flags.push_back(fmt::format("LoRA of {} as of {}", joined(*stated.lora_targets, ", "),
+                                    name(train.targets)));
 }
 
 // Embeddings, final norm and head are frozen together or not at all.
@@ -84,7 +91,10 @@ Reason choose_trained(const RunRecord& run, PlannedRun& out) {
                                     out.plan.optimizer.row().word));
     out.plan.optimizer.kind = OptimizerKind::kAdamW;
   }
-  if (train.has_lora()) return choose_lora(run, train);
+  if (train.has_lora()) {
+    choose_lora(run, out);
+    return std::nullopt;
+  }
   return run.trained.frozen ? choose_frozen(*run.trained.frozen, train) : std::nullopt;
 }
 

@@ -96,7 +96,13 @@ TEST(RecordTrained, FactorsOfLoraStandBesideTheNamedMatrices) {
   EXPECT_EQ(all.plan.train.targets, LoraTargets::kAll);
   EXPECT_EQ(lora({"attention"}).plan.train.targets, LoraTargets::kAttention);
   EXPECT_EQ(lora({"attention", "mlp"}).plan.train.targets, LoraTargets::kAll);
-  EXPECT_EQ(lora({"q", "v"}).unsupported, "not modelled: LoRA of q, v alone");
+  EXPECT_EQ(lora({"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}).plan.train.targets,
+            LoraTargets::kAll);
+  const PlannedRun two = lora({"q_proj", "v_proj"});
+  EXPECT_EQ(two.plan.train.targets, LoraTargets::kQkv) << "which are one product";
+  EXPECT_THAT(two.flags, Contains("LoRA of q, v as of qkv"));
+  EXPECT_EQ(lora({"up", "down"}).plan.train.targets, LoraTargets::kMlp);
+  EXPECT_EQ(lora({"o", "down"}).plan.train.targets, LoraTargets::kAll);
 }
 
 TEST(RecordTrained, ModelsWithExpertsHaveFactorsAndFrozenPartsToo) {
