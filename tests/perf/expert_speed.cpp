@@ -93,7 +93,7 @@ double products(const std::vector<std::int32_t>& counts) {
     cache.run<float>(all, {x.data(), w.data(), y.data()}, space);
   });
   return whole / seconds_of([&] {
-           grouped_forward(shape, y.data(), x.data(), w.data(), counts.data(), space);
+           grouped_forward(shape, y.data(), x.data(), w.data(), counts.data(), false, space);
          });
 }
 
