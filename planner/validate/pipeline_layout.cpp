@@ -7,6 +7,7 @@ namespace zplan {
 namespace {
 
 constexpr std::size_t kLongest = 100'000;  // letters of a layout without repetitions
+constexpr int kDeepest = 64;               // groups within each other
 
 // Writes a layout out, repetition by repetition.
 class Expansion {
@@ -39,9 +40,11 @@ class Expansion {
       good_ = good_ && std::string_view("EtmL|").find(c) != std::string_view::npos;
       return {c};
     }
+    good_ = good_ && ++depth_ <= kDeepest;
     std::string group = sequence();
     good_ = good_ && at_ < text_.size();
     ++at_;
+    --depth_;
     return group;
   }
 
@@ -59,6 +62,7 @@ class Expansion {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  int depth_ = 0;
   bool good_ = true;
 };
 

@@ -198,7 +198,7 @@ void repeat_key_heads(PlannedRun& out) {
   ModelConfig& model = out.model;
   if (model.latent || model.kv_heads % ranks == 0 || ranks % model.kv_heads != 0) return;
   out.flags.push_back(
-      fmt::format("{} key-value heads repeated for {} ranks", model.kv_heads, ranks));
+      fmt::format("key-value heads, {} in all, repeated for {} ranks", model.kv_heads, ranks));
   model.kv_heads = ranks;
 }
 
@@ -260,12 +260,12 @@ Reason fill(const RunRecord& stated, const RunCatalogues& catalogues, const Stac
   build_hardware(run, catalogues, *stack, device.capability, out);
   if (Reason why = choose_links(run, catalogues.hardware, out)) return why;
   out.model = model_of(run, out.flags);
+  note_parameters(run, out);
   out.plan.model = out.model.name;
   out.plan.hardware = out.cluster.name;
   if (Reason why = choose_all(run, catalogues, *stack, device, out)) return why;
   const bool asks = chooses_homes(run) && !takes_homes(*stack, out.plan);
   note_asides(run, out);
-  note_parameters(run, out);
   validate(out.model);
   if (Reason why = illegal(out.plan, shape_of(out.model))) return why;
   if (!asks) return std::nullopt;

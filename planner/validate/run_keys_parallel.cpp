@@ -131,7 +131,7 @@ std::vector<RunKey> shard_keys() {
       fact("/parallel/sharding_software", kText, kAside,
            {.meaning = "megatron_fsdp, fsdp1 .., beside that of the profile",
             .example = R"("megatron_fsdp")",
-            .told = "shards as the profile's, which is other software",
+            .told = "shards as the software of the profile has them",
             .idle = [](const RunRecord& run, std::string_view) { return !shards(run.parallel); }}),
   };
 }

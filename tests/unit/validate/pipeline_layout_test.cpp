@@ -24,6 +24,7 @@ TEST(PipelineLayout, IsNothingElse) {
   for (const char* text : {"", "Et*5|x", "(tt", "tt)", "t*", "t*-1", "t*99999999999", "17,15",
                            "((((t*999)*999)*999)*999)"})
     EXPECT_EQ(layers_of_layout(text), std::nullopt) << text;
+  EXPECT_EQ(layers_of_layout(std::string(1'000'000, '(')), std::nullopt);
 }
 
 TEST(PipelineLayout, SaysWhatStagesHave) {

@@ -388,7 +388,7 @@ TEST(RecordParallel, WhatWaitsInsteadOfOverlappingRefusesWhereThereIsSomethingTo
   EXPECT_EQ(planned({{"/overlap/context_parallel", false}}).unsupported, "");
   EXPECT_EQ(planned({{"/overlap/pipeline", false}}).unsupported, "");
   const Json sharding = with(sharded(), {{"/parallel/sharding_software", "megatron_fsdp"}});
-  const auto& others = "shards as the profile's, which is other software";
+  const auto& others = "shards as the software of the profile has them";
   EXPECT_THAT(planned({}, sharding).flags, Contains(others));
   EXPECT_THAT(planned({{"/parallel/zero_stage", 0}}, sharding).flags, Not(Contains(others)));
 }
@@ -397,7 +397,7 @@ TEST(RecordParallel, KeyHeadsAreRepeatedForRanksThatCutMore) {
   const PlannedRun run = planned({{"/model/kv_heads", 1}});
   ASSERT_EQ(run.unsupported, "");
   EXPECT_EQ(run.model.kv_heads, 2);
-  EXPECT_THAT(run.flags, Contains("1 key-value heads repeated for 2 ranks"));
+  EXPECT_THAT(run.flags, Contains("key-value heads, 1 in all, repeated for 2 ranks"));
   EXPECT_EQ(planned({{"/model/kv_heads", 4}}).model.kv_heads, 4);
 }
 
