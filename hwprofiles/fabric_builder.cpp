@@ -101,7 +101,7 @@ class Fabric::Builder {
     fabric_.ports_[i] = fabric_.behind_[i] = at;
   }
 
-  // Says of which rule an error is.
+  // Adds what a rule says; an error names the rule.
   template <typename Add>
   static void at_rule(std::string_view list, std::size_t i, const Add& add) {
     try {
@@ -157,7 +157,7 @@ class Fabric::Builder {
     return ranges;
   }
 
-  // Does so with the two ends of each link of the rule.
+  // Calls act() with the two ends of each link of the rule.
   template <typename Do>
   void for_each_link(const LinkPlaces& rule, const Do& act) {
     const std::vector<std::int64_t> most = ranges(rule);

@@ -52,8 +52,8 @@ class CutSearch {
     return least;
   }
 
-  // Returns true if arcs with something left lead there by fewest steps; -1: all that can be
-  // reached is, in the order of open_.
+  // Finds the fewest arcs with something left from one vertex to the other, back from it by
+  // came_by(). Returns false if there is no way; open_ then has all vertices that can be reached.
   bool find_ways(int from, int to) {
     ++search_;
     open_.assign(1, from);

@@ -55,9 +55,8 @@ struct LinkPlaces {
 
 // All links of a kind. A port's link carries no more than the port, whatever the rate of its cable.
 struct LinkRule : LinkPlaces {
-  std::optional<LinkClass>
-      rate;        // of one cable, each way; none: as much as the port that it leads to
-  int cables = 1;  // 1 of a port's link
+  std::optional<LinkClass> rate;  // of one cable, each way; none: that of the port
+  int cables = 1;                 // a port has one
 };
 
 // Links that carry less than their kind does, or nothing.

@@ -65,7 +65,7 @@ void FabricLoads::cross(std::span<const int> from, std::span<const int> to, doub
     if (!meet(ports.from, ports.to)) changes_[ports] += left;
 }
 
-// Returns what changes the port.
+// Returns what leaves by the port that it arrives by and not by that of its senders.
 FabricLoads::Changes FabricLoads::cross(Parts out, Parts in, double bytes) {
   match(out, in, bytes, [](const Part& a, const Part& b) { return a.at == b.at; });
   match(out, in, bytes, [](const Part& a, const Part& b) { return a.port == b.port; });
@@ -117,7 +117,7 @@ void FabricLoads::change_ports(const std::vector<Parts>& of_islands, const Group
   }
 }
 
-// Ports of one number reach each other (fabric.h).
+// Returns true if the ports of all nodes reach each other; those of one number do (fabric.h).
 bool FabricLoads::meet(int port, int other) const {
   const Fabric& fabric = network_->fabric;
   return fabric.meet(fabric.switch_of(0, port), fabric.switch_of(0, other));

@@ -15,7 +15,8 @@
 //                rate of the link / the narrowest cut among the members (narrowest_cut.h)
 //              for all bytes cross each cut, and as many trees as the narrowest one carries reach
 //              every member [Edmonds73]; rings that lie side by side do so on tori and meshes. A
-//              link at a part of its rate thus carries as much less
+//              link at a part of its rate thus carries as much less. All links are taken to be as
+//              busy as those of the cut, also where fewer bytes need to pass them [assumed]
 // Of each kind of link only the one that is slowest for its load counts, the first of equals.
 #pragma once
 
@@ -38,7 +39,7 @@ class FabricLoads {
     double weight = 0;
   };
 
-  // Of a node: ports of those that send, and those that it leaves by.
+  // What devices of one port of a node send leaves by another port of it.
   struct PortChange {
     int node = 0, from = 0, to = 0;
     friend auto operator<=>(const PortChange&, const PortChange&) = default;
@@ -56,7 +57,7 @@ class FabricLoads {
   void pairs(const GroupSeats& group, double part);
 
   std::vector<Load> busiest() const;
-  // What leaves a node by a port that its senders do not have, since theirs do not reach the other.
+  // Returns what leaves by another port, since that of its senders does not reach the receiver's.
   const Changes& port_changes() const { return changes_; }
 
  private:

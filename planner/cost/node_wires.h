@@ -27,8 +27,8 @@ struct NetworkWires {
   explicit NetworkWires(const Cluster& cluster)
       : fabric(Fabric(cluster).folded()), routes(fabric) {}
 
-  // That of the network among these switches (fabric.h), which are in order; several threads may
-  // ask at a time.
+  // Returns the cut among these switches (fabric.h), which are in order. Several threads may ask at
+  // a time.
   BytesPerSecond narrowest_cut(const std::vector<VertexId>& among) const {
     return cuts_.at(among, [&] { return fabric.narrowest_cut(among); });
   }
@@ -66,7 +66,8 @@ class NodeWires {
   // Where there are peer links.
   LinkId peer_out(int gpu) const { return peer_out_[static_cast<std::size_t>(gpu)]; }
   LinkId peer_in(int gpu) const { return peer_in_[static_cast<std::size_t>(gpu)]; }
-  // Between drives and DRAM, or to a NIC of other GPUs. Found when asked for, as few jobs use them.
+  // Returns a route between drives and DRAM, or to a NIC of other GPUs. It is found when asked for,
+  // as few jobs use such routes.
   const Route& rare_route(VertexId from, VertexId to);
 
  private:

@@ -113,7 +113,7 @@ void WireLoads::change_port(int node, int from, int to, double bytes) {
   }
 }
 
-// Those of a node that ranks have and that a port belongs to.
+// Returns the devices of a node that ranks have and that the port belongs to.
 std::vector<int> WireLoads::devices_at(int port) const {
   const Topology& topology = wires_.topology();
   std::vector<int> devices;
@@ -123,7 +123,7 @@ std::vector<int> WireLoads::devices_at(int port) const {
   return devices;
 }
 
-// Of one device over any port of its node.
+// Adds what one device sends to the network over any port of its node.
 void WireLoads::add_exit(int node, int device, int port, double weight) {
   const Topology& topology = wires_.topology();
   const VertexId nic = topology.nics()[static_cast<std::size_t>(port)];

@@ -35,8 +35,8 @@ class WireLoads {
   void add_transfer(int from, int to, FabricLoads* fabric);
   // Of each of these ranks to the network, and from it.
   void add_border(std::span<const int> ranks, double weight);
-  // Of what devices of a port send by it these bytes leave by another port of the node instead,
-  // over peer links to its devices [NCCL] or, where there are none, over PCIe.
+  // Moves bytes that devices send by their port to another port of the node, which they reach over
+  // peer links to its devices [NCCL] or, where there are none, over PCIe.
   void change_port(int node, int from, int to, double bytes);
 
   // Of each kind of link the most loaded one per node, the first of equals.

@@ -61,7 +61,7 @@ constexpr double kMostSlower = 20;
   throw_bad_input(fmt::format("--measured: expected a number above zero, got {}", in_quotes(word)));
 }
 
-// Where a size stands before a colon, and what follows is none of the words for its reading.
+// A size stands before a colon, and what follows is none of the words for its reading.
 [[noreturn]] void fail_reading(std::string_view size, const std::string& word) {
   std::vector<std::string> known;
   for (const ReadingWord& row : kReadings) known.push_back(fmt::format("{}{}", size, row.end));

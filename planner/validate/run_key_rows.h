@@ -84,11 +84,16 @@ std::string write_member(const RunRecord& run) {
   }
 }
 
-// What the record has anyway is not said: a key that is absent has that value, too.
+// Returns a record that says nothing.
+inline const RunRecord& empty_record() {
+  static const RunRecord record;
+  return record;
+}
+
+// A value that every record has anyway is not written: an absent key means it, too.
 template <auto... Path>
 std::string write_changed(const RunRecord& run) {
-  const RunRecord untouched;
-  return reach<Path...>(run) == reach<Path...>(untouched) ? "" : write_member<Path...>(run);
+  return reach<Path...>(run) == reach<Path...>(empty_record()) ? "" : write_member<Path...>(run);
 }
 
 // A row whose value is a member of the record.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "planner/core/error.h"
+#include "planner/core/nearest.h"
 #include "planner/core/text.h"
 #include "planner/validate/run_form.h"
 #include "planner/validate/run_words.h"
@@ -193,11 +194,19 @@ RunMeasured read_measured(Fields in, RunRecord& run) {
   return measured;
 }
 
-// "software" may be left out.
+// These are the keys of a record; "software" may be left out.
 constexpr std::array<std::string_view, 18> kRecordKeys{
     "id",        "group",    "source",  "confidence",      "recalled",         "hardware",
     "model",     "parallel", "offload", "precision",       "micro_batch",      "global_batch",
     "recompute", "measured", "note",    "flash_attention", "recompute_detail", "software"};
+
+// Returns what to type instead of a key that the first form does not have.
+std::string key_hint(const std::string& key) {
+  const std::string near = did_you_mean(key, {kRecordKeys.begin(), kRecordKeys.end()});
+  if (!near.empty()) return near;
+  return ": say it by keys of zplan.runs/2, which zplan runs --template shows, and add "
+         "\"schema\": \"zplan.runs/2\"";
+}
 
 // A record of other keys is one of the second form without its schema, or says more than the first
 // form can.
@@ -205,11 +214,9 @@ void check_keys(const JsonNode& root) {
   std::set<std::string, std::less<>> keys;
   for (const auto& [key, value] : root.members()) {
     if (std::ranges::find(kRecordKeys, key) == kRecordKeys.end())
-      value.fail(fmt::format(
-          "expected a key of zplan.runs/1, as the record has no \"schema\", got {}: say it by keys "
-          "of zplan.runs/2, which zplan runs --template shows, and add \"schema\": "
-          "\"zplan.runs/2\"",
-          in_quotes(key)));
+      value.fail(
+          fmt::format("expected a key of zplan.runs/1, as the record has no \"schema\", got {}{}",
+                      in_quotes(key), key_hint(key)));
     keys.insert(key);
   }
   for (const std::string_view key : kRecordKeys)

@@ -23,6 +23,11 @@ class Hardware(CliTest):
             if kind["name"] != "workstation":
                 self.assertEqual(result.returncode, OK, (kind["name"], result.stderr))
 
+    def test_what_half_of_the_nodes_can_send_to_the_others_is_said(self):
+        text = self.good("clusters", "dgx-h100x64-torus")
+        self.assertRegex(text, r"\nThe first 32 nodes can send 1\.60 TB/s to the others; their ports send 1\d\.\d TB/s\.\n")
+        self.assertNotIn("can send", self.good("clusters", "dgx-h100x64"))
+
     def test_a_kind_that_nobody_measured_says_so(self):
         text = self.good("plan", "--model", "llama3-8b", "--cluster", "mi300x", *QUICK)
         self.assertIn("no run of stack own", text.replace("\n", " "))

@@ -104,6 +104,9 @@ class Speeds(Measured):
     def test_a_search_refuses_to_guess_which_plan_was_measured(self):
         self.bad(BAD_INPUT, "plan", *MODEL, *STACK, "--measured", "5s", "--dp", "8",
                  says=["--measured: expected the plan that was measured", "--of PLAN.json", "got pins that leave "])  # fmt: skip
+        self.bad(BAD_INPUT, "plan", *MODEL, *STACK, "--measured", "5s", "--dp", "8", "--tp", "1", "--pp", "1",
+                 "--zero", "1", "--recompute", "none", "--micro-batch", "1",
+                 says=["got pins that leave 3 plans; --optimizer is open"])  # fmt: skip
 
     def test_pins_that_leave_one_plan_name_it(self):
         pins = ("--dp", "8", "--tp", "1", "--pp", "1", "--zero", "1", "--micro-batch", "2", "--recompute", "none",
@@ -233,13 +236,15 @@ class Errors(Measured):
         self.write("ds.json", "{}")
         for call in (("plan", *MODEL, "--of", "plan.json"), ("simulate", "plan.json"), ("memory", "plan.json"),
                      ("check", "ds.json", *MODEL), ("simulate", "other.json", "--of", "plan.json")):  # fmt: skip
-            for word in ("5.2", "fast", "5.2sec", "38%", "-5s", "0s", "1e999s", "plan.json", "61gib", "5.2s\n"):
+            for word in ("5.2", "fast", "5.2sec", "38%", "1e999s", "plan.json", "61gib", "5.2s\n"):
                 with self.subTest(call=call, word=word):
                     self.bad(BAD_INPUT, *call, f"--measured={word}",
                              says="--measured: expected a number with its unit, as 5.2s")  # fmt: skip
+            for word in ("-5s", "0s", "0GiB"):
+                self.bad(BAD_INPUT, *call, f"--measured={word}", says="--measured: expected a number above zero")
 
     def test_a_unit_that_there_is_not_says_what_to_type(self):
-        for word, says in (("5.2", "which has no unit"), ("38%", "%MFU"), ("61gb", '"GB"'), ("40mfu", '"%mfu"'),
+        for word, says in (("5.2", "which has no unit"), ("38%", "%MFU"), ("61gb", '"GB"'), ("40mfu", '"%MFU"'),
                            ("9500tps", "tok/s/gpu"), ("40%HFU", "HFU counts recomputation")):  # fmt: skip
             self.bad(BAD_INPUT, "simulate", "plan.json", "--measured", word, says=says)
 

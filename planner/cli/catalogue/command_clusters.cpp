@@ -34,15 +34,14 @@ BytesPerSecond bisection(const Cluster& cluster) {
   return Fabric(cluster).folded().bisection(cluster.node.topology.nic.effective());
 }
 
-// A line; nothing where no link between nodes can be the narrowest.
+// Returns a line, or nothing where the ports alone decide.
 std::string bisection_words(const Cluster& cluster) {
-  if (cluster.network.is_ideal()) return "";
   const int half = cluster.nodes / 2;
+  if (cluster.network.is_ideal() || half == 0) return "";
   const TopologySpec& topology = cluster.node.topology;
   const BytesPerSecond ports = topology.nic.effective() * (1.0 * half * topology.nics());
-  return fmt::format(
-      "The first half of the nodes can send {} to the second half; the ports of {} send {}.\n",
-      format_rate(bisection(cluster)), count_of(half, "node"), format_rate(ports));
+  return fmt::format("The first {} can send {} to the others; their ports send {}.\n",
+                     count_of(half, "node"), format_rate(bisection(cluster)), format_rate(ports));
 }
 
 Sheet network_sheet(const Cluster& cluster) {

@@ -105,7 +105,7 @@ std::string first_ids(const std::vector<std::string>& ids) {
   return visible(joined(shown, ", ")) + more;
 }
 
-// For people the runs that each reason stops.
+// People read which runs each reason stops.
 Value unsupported(const std::vector<RunResult>& runs) {
   Value rows = empty_array();
   std::map<std::string, std::vector<std::string>> reasons;

@@ -232,7 +232,7 @@ TEST(FabricLoads, RailsThatAreApartAreReachedByTheOwnPort) {
   EXPECT_TRUE(priced(mesh, cluster, PatternKind::kShift).empty());
 }
 
-// Of the links of one kind in a node the most that is on one.
+// Returns the most that is on one of the links of a kind in a node.
 double most_in_node(const Mesh& mesh, const Cluster& cluster, PatternKind kind, VertexKind from,
                     VertexKind to) {
   const auto node = std::make_shared<NodeWires>(cluster);
