@@ -109,7 +109,8 @@ std::array<T, N> between(std::array<T, N> a, const std::array<T, N>& b) {
 }
 
 // [derived] The starts of families differ by half with no order in their links: left out, each is
-// nearer to the mean of two others than to the nearest one.
+// nearer to the mean of two others than to the nearest one. Those of the low protocols are alike
+// for two of three families and sooner for the third, so that the slower of two counts.
 CollectiveConstants between(const CollectiveConstants& a, const CollectiveConstants& b) {
   CollectiveConstants mean = a.nvls.value > 0 ? a : b;  // of whose switches add up
   mean.family = a.family;
@@ -119,8 +120,10 @@ CollectiveConstants between(const CollectiveConstants& a, const CollectiveConsta
     mean.nvls_root = between(a.nvls_root, b.nvls_root);
   }
   for (const auto time : {&CollectiveConstants::low_base, &CollectiveConstants::low_hop,
-                          &CollectiveConstants::base, &CollectiveConstants::hop,
-                          &CollectiveConstants::pair_low_base, &CollectiveConstants::pair_base})
+                          &CollectiveConstants::pair_low_base})
+    mean.*time = std::max(a.*time, b.*time);
+  for (const auto time :
+       {&CollectiveConstants::base, &CollectiveConstants::hop, &CollectiveConstants::pair_base})
     mean.*time = between(a.*time, b.*time);
   for (const auto share : {&CollectiveConstants::low_share, &CollectiveConstants::own,
                            &CollectiveConstants::own_all_reduce, &CollectiveConstants::root,
@@ -202,6 +205,7 @@ std::vector<CollectiveConstants> collective_families() {
                    .nvls_base = time("nvls_base_us"),
                    .nvls = rate("nvls_gb_s"),
                    .nvls_root = number("nvls_root"),
+                   .nvls_channels = static_cast<int>(number("nvls_channels")),
                    .pair_low_base = time("pair_low_base_us"),
                    .pair_base = time("pair_base_us"),
                    .pair_low_share = number("pair_low_share"),

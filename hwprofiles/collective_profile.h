@@ -41,10 +41,12 @@ struct CollectiveConstants {
   Seconds nvls_base{};
   BytesPerSecond nvls{};  // 0: the switches do not add up
   double nvls_root = 0;   // cutting into pieces: this x sqrt(GPUs x us of moving), in us
+  int nvls_channels = 16;  // over nodes
   // All-to-alls have constants of their own, in the units of those of rings.
   Seconds pair_low_base{}, pair_base{};
   double pair_low_share = 1, pair_own = 0, pair_root = 0;
   std::array<BytesPerSecond, 3> pair_rates{};
+  bool plain = false;  // no protocols: a start, hops and rates alone
 };
 
 enum class MeasuredCollective : std::uint8_t {

@@ -6,19 +6,38 @@
 #include <optional>
 
 #include "planner/core/error.h"
+#include "planner/cost/chunks.h"
 
 namespace zplan {
 namespace {
 
 constexpr double kTreeShare = 0.92;         // [NCCL] of a ring's rate
 constexpr double kLineShare = 120.0 / 128;  // [NCCL] data in a line of LL128
+constexpr double kLowShare = 0.5;           // [NCCL] data in a line of LL
 constexpr int kLeastNvls = 5;  // [derived] GPUs of a node: the tables show rings up to 4
 constexpr double kMicro = 1e-6;
 // [NCCL] Parts of a ring that are under way at once on the network: of NCCL_STEPS = 8 slots a part
-// takes ALLGATHER_CHUNKSTEPS = 4 with Simple and one with LL128. A slot is free again after the
-// time of a message (hwLat of rings over networks).
+// takes ALLGATHER_CHUNKSTEPS = 4 with Simple and one with LL and LL128. A slot is free again after
+// the time of a message.
 constexpr double kSimpleParts = 2, kLowParts = 8;
-constexpr Seconds kSimpleMessage{14e-6}, kLowMessage{4e-6};
+constexpr int kMostChannels = 64;  // [NCCL]
+// [NCCL src/graph/tuning.cc] What LL reaches over the network: 39 GB/s on two nodes with Intel's
+// processors and 22.5 with AMD's, whose geometric mean this is; 19 to 20 on more nodes.
+constexpr BytesPerSecond kLowOfTwo{30e9}, kLowOfMore{20e9};
+// [derived] What LL128 reaches in a channel over the network: an all-gather of 64 MiB on 16 GPUs
+// with 16 channels and 400 GB/s to the network takes 241 us more than one of 1 KiB (Google Cloud
+// cluster-toolkit, A3 Ultra).
+constexpr BytesPerSecond kLineChannel{16.3e9};
+
+// [NCCL src/graph/tuning.cc, baseLat and hwLat] What a protocol takes longer than LL does: at its
+// start, per hop in a node, per message between nodes. Families have hops and starts of their own
+// for Simple.
+struct Later {
+  Seconds start{}, ring_hop{}, tree_hop{}, ring_message{}, tree_message{};
+};
+constexpr Later kLineLater{{7.4e-6}, {1.3e-6}, {0.65e-6}, {1.3e-6}, {3.5e-6}};
+constexpr Later kSimpleLater{{}, {}, {}, {11.3e-6}, {9e-6}};
+constexpr Seconds kNvlsMessageLater{15.9e-6};
 
 // The parts of a call that all algorithms use.
 struct Shape {
@@ -36,9 +55,11 @@ struct Shape {
         rooted(has_root(call.kind)),
         reduces_all(sums_for_all(call.kind)) {}
   double levels() const { return std::log2(static_cast<double>(nodes)); }
+  // Returns the part of a pass that leaves the busiest node. [derived] Each of two trees has a half
+  // of the buffer [NCCL]: of four nodes and more one is a leaf of the one and has a parent and two
+  // children in the other; of two each is the root of one tree and a leaf of the other.
+  double of_two_trees() const { return std::min(nodes, 4) / 4.0; }
 };
-
-enum class Protocol { kLow, kSimple };
 
 // Considers one way after the other and keeps the fastest.
 class Choice {
@@ -48,10 +69,10 @@ class Choice {
       : call_(call), shape_(call), c_(constants), latency_(latency) {}
 
   CollectiveTime best() {
-    for (const Protocol protocol : {Protocol::kLow, Protocol::kSimple}) {
-      if (protocol == Protocol::kLow && only_simple()) continue;
+    for (const Protocol protocol : {Protocol::kLow, Protocol::kLine, Protocol::kSimple}) {
+      if (!has(protocol)) continue;
       if (exchanges(call_.kind)) {
-        pairs(protocol);
+        if (protocol != Protocol::kLine) pairs(protocol);
         continue;
       }
       if (shifts(call_.kind)) {
@@ -72,14 +93,15 @@ class Choice {
     const double steps = shape_.passes * (shape_.n - 1);
     const double own = shape_.reduces_all ? c_.own_all_reduce : c_.own;
     const double moved = shape_.rooted ? 1.0 : (steps + own) / shape_.n;
-    Seconds start = start_of(protocol, steps - crossings);
-    if (shape_.nodes > 1)
-      start += latency_.collective_inter + (latency_.per_node + latency_.transport) * crossings;
+    Seconds start = start_of(protocol) + ring_hop(protocol) * (steps - crossings);
+    if (shape_.nodes > 1) start += latency_.collective_inter + ring_message(protocol) * crossings;
     const double sent = shape_.rooted ? 1.0 : steps / shape_.n;
     const double parts = shape_.rooted ? 0 : steps;  // in pieces, of which many are under way
-    offer(protocol, start, {local(moved), in_slots(protocol, border(sent), parts)}, {sent, sent},
-          {"ring LL128", "ring Simple", "ring LL128 over nodes", "ring Simple over nodes"},
-          of_rings());
+    const Seconds between = in_slots(protocol, border(protocol, sent), parts);
+    offer(start, in_pieces(protocol, slower(protocol, {local(moved), between})), {sent, sent},
+          {"ring LL128", "ring LL over nodes", "ring LL128 over nodes", "ring Simple",
+           "ring Simple over nodes"},
+          protocol);
   }
 
   void tree(Protocol protocol) {
@@ -90,72 +112,149 @@ class Choice {
     const double moved = shape_.rooted ? 1.0 : sent + own / shape_.n;
     // [NCCL] A channel of a tree has at most half of its links where switches add up.
     const bool by_halves = shape_.reduces_all && !sums_in_switches();
-    const double out = by_halves ? sent * of_two_trees() : sent;
-    const Seconds start = start_of(protocol, shape_.passes * (shape_.k - 1)) + tree_start();
-    offer(protocol, start, {local(moved / kTreeShare), border(out / kTreeShare)}, {sent, out},
-          {"", "", "tree LL128 over nodes", "tree Simple over nodes"}, of_rings());
+    const double out = by_halves ? sent * shape_.of_two_trees() : sent;
+    const Seconds start = start_of(protocol) + tree_hop(protocol) * hops_of_chains() +
+                          latency_.collective_inter + tree_message(protocol) * levels();
+    const Seconds slowest =
+        slower(protocol, {local(moved / kTreeShare), border(protocol, out / kTreeShare)});
+    offer(start, shape_.reduces_all ? slowest + filling(protocol) : in_pieces(protocol, slowest),
+          {sent, out},
+          {"", "tree LL over nodes", "tree LL128 over nodes", "", "tree Simple over nodes"},
+          protocol);
   }
 
   void pairs(Protocol protocol) {
+    const bool low = protocol == Protocol::kLow, far = shape_.nodes > 1;
     const double near = static_cast<double>(shape_.k - 1) / shape_.n;
     const double out = static_cast<double>(shape_.n - shape_.k) / shape_.n * shape_.k;
-    Seconds start = protocol == Protocol::kLow ? c_.pair_low_base : c_.pair_base;
-    if (shape_.nodes > 1)
-      start += latency_.collective_inter + latency_.transport + latency_.per_node * others();
+    Seconds start = low ? c_.pair_low_base : c_.pair_base;
+    if (far)
+      start += latency_.collective_inter + ring_message(protocol) +
+               latency_.per_node * (shape_.nodes - 2);
     const Seconds in_node = at_rate(near + c_.pair_own / shape_.n, c_.pair_rates);
-    offer(protocol, start, {in_node, border(out)}, {near, out},
-          {"pairs LL128", "pairs Simple", "pairs LL128 over nodes", "pairs Simple over nodes"},
-          {c_.pair_low_share, shape_.nodes > 1 ? c_.root : c_.pair_root});  // [assumed] as rings
+    const Seconds between{far ? out * shape_.bytes / call_.border.value : 0.0};
+    const Seconds moving = low ? std::max(in_node / c_.pair_low_share, between / kLineShare)
+                               : std::max(in_node, between);
+    const double root = far ? c_.root : c_.pair_root;  // [assumed] over nodes as rings
+    offer(start, low ? moving : moving + pieces(root, moving), {near, out},
+          {"pairs LL128", "pairs LL128 over nodes", "", "pairs Simple", "pairs Simple over nodes"},
+          protocol);
   }
 
   // To the next member, over the border or not.
   void neighbours(Protocol protocol) {
     const bool far = shape_.nodes > 1;
-    Seconds start = start_of(protocol, 1);
-    if (far) start += latency_.collective_inter + latency_.transport;
+    Seconds start = start_of(protocol) + ring_hop(protocol);
+    if (far) start += latency_.collective_inter + ring_message(protocol);
     const double near = shape_.k > 1 ? 1 : 0;
-    offer(protocol, start, {local(near), border(1)}, {near, far ? 1.0 : 0.0},
-          {"shift LL128", "shift Simple", "shift LL128 over nodes", "shift Simple over nodes"},
-          of_rings());
+    const Moving moving{local(near), border(protocol, far ? 1 : 0)};
+    offer(start, in_pieces(protocol, slower(protocol, moving)), {near, far ? 1.0 : 0.0},
+          {"shift LL128", "shift LL over nodes", "shift LL128 over nodes", "shift Simple",
+           "shift Simple over nodes"},
+          protocol);
   }
 
   void nvls() {
     const double sent = 1 + 1.0 / shape_.k;
     const Seconds moving{shape_.bytes / c_.nvls.value};
-    const Seconds pieces = in_pieces(c_.nvls_root, moving * shape_.k);
+    const Seconds cutting = pieces(c_.nvls_root, moving * shape_.k);
     if (shape_.nodes == 1) {
-      keep(c_.nvls_base, moving + pieces, {sent, sent}, "NVLS");
+      keep(c_.nvls_base, moving + cutting, {sent, sent}, "NVLS");
       return;
     }
-    const double out = shape_.passes * of_two_trees();
-    keep(c_.nvls_base + tree_start(), std::max(moving / kTreeShare, border(out)) + pieces,
-         {sent, out}, "NVLS tree over nodes");
+    const double out = shape_.passes * shape_.of_two_trees();
+    const double chunks =
+        share_of(nvls_chunks(shape_.bytes, shape_.nodes, shape_.k, c_.nvls_channels));
+    const Seconds in_node = moving / kTreeShare + cutting;
+    // [derived] Each of two trees sends a half of the chunks over its levels.
+    const Seconds filled = border(Protocol::kSimple, chunks * levels() / 2);
+    const Seconds message = latency_.per_log2_nodes + kNvlsMessageLater + latency_.transport;
+    keep(c_.nvls_base + latency_.collective_inter + message * levels(),
+         std::max(in_node, border(Protocol::kSimple, out)) + filled, {sent, out},
+         "NVLS tree over nodes");
   }
 
   // Returns true if switches of these links add up, for this group or only for larger ones.
   bool sums_in_switches() const { return c_.nvls.value > 0; }
-  Seconds start_of(Protocol protocol, double hops) const {
-    return protocol == Protocol::kLow ? c_.low_base + c_.low_hop * hops : c_.base + c_.hop * hops;
+  // In one node LL stands for LL128 as well. A slow transport has Simple alone.
+  bool has(Protocol protocol) const {
+    if (protocol == Protocol::kSimple) return true;
+    if (shape_.nodes == 1) return protocol == Protocol::kLow;
+    return !c_.plain && latency_.transport.value == 0;
   }
-  Seconds tree_start() const {
-    return latency_.collective_inter +
-           (latency_.per_log2_nodes + latency_.transport) * (shape_.passes * shape_.levels());
-  }
-  bool only_simple() const { return shape_.nodes > 1 && latency_.transport.value > 0; }
   // [NCCL] All-gathers and reduce-scatters have none (PAT) where a node holds several ranks.
   bool has_tree() const { return shape_.reduces_all || shape_.rooted || shape_.k == 1; }
-  // Of a ring over the border: the rate of the network, or the time until slots are free again.
-  Seconds in_slots(Protocol protocol, Seconds moving, double parts) const {
-    if (shape_.nodes == 1) return moving;
-    const bool low = protocol == Protocol::kLow;
-    const Seconds message = (low ? kLowMessage : kSimpleMessage) + latency_.transport;
-    return std::max(moving, (moving + message * parts) / (low ? kLowParts : kSimpleParts));
+
+  // ---- starts ----
+
+  const Later& later(Protocol protocol) const {
+    static constexpr Later kNone;
+    if (protocol == Protocol::kLow || c_.plain) return kNone;
+    return protocol == Protocol::kLine ? kLineLater : kSimpleLater;
   }
-  double others() const { return shape_.nodes - 1; }
-  // Returns the part of a pass that leaves the busiest node. [derived] Each of two trees has a half
-  // of the buffer [NCCL]: of four nodes and more one is a leaf of the one and has a parent and two
-  // children in the other; of two each is the root of one tree and a leaf of the other.
-  double of_two_trees() const { return std::min(shape_.nodes, 4) / 4.0; }
+  Seconds start_of(Protocol protocol) const {
+    return (protocol == Protocol::kSimple ? c_.base : c_.low_base) + later(protocol).start;
+  }
+  Seconds hop(Protocol protocol) const {
+    return protocol == Protocol::kSimple ? c_.hop : c_.low_hop;
+  }
+  Seconds ring_hop(Protocol protocol) const { return hop(protocol) + later(protocol).ring_hop; }
+  Seconds tree_hop(Protocol protocol) const { return hop(protocol) + later(protocol).tree_hop; }
+  Seconds ring_message(Protocol protocol) const {
+    return latency_.per_node + latency_.transport + later(protocol).ring_message;
+  }
+  Seconds tree_message(Protocol protocol) const {
+    return latency_.per_log2_nodes + latency_.transport + later(protocol).tree_message;
+  }
+  double levels() const { return shape_.passes * shape_.levels(); }
+  double hops_of_chains() const { return shape_.passes * (shape_.k - 1); }
+
+  // ---- transfers ----
+
+  struct Moving {
+    Seconds in_node, between;
+  };
+  // Of one node LL128's share of the rate is fitted together with LL's.
+  double share_in_node(Protocol protocol) const {
+    if (protocol == Protocol::kSimple) return 1;
+    return protocol == Protocol::kLow ? c_.low_share : kLineShare;
+  }
+  Seconds slower(Protocol protocol, Moving moving) const {
+    return std::max(moving.in_node / share_in_node(protocol), moving.between);
+  }
+  static Seconds pieces(double root, Seconds moving) {
+    return {root * kMicro * std::sqrt(moving.value / kMicro)};
+  }
+  // Simple's pieces have a start each.
+  Seconds in_pieces(Protocol protocol, Seconds moving) const {
+    return protocol == Protocol::kSimple ? moving + pieces(c_.root, moving) : moving;
+  }
+  // Of a ring over the border: the rate of the network, or the time until slots are free again.
+  // [derived] With Simple, of whose parts two are under way, half of a message passes at each step
+  // before the next part goes: all-gathers on 128 to 512 B200 take their transfer and 12 to 14 us
+  // for each of their steps (tests/data/collectives), half of which are hops.
+  Seconds in_slots(Protocol protocol, Seconds moving, double parts) const {
+    if (shape_.nodes == 1 || c_.plain) return moving;
+    const Seconds waiting = ring_message(protocol) * parts;
+    if (protocol == Protocol::kSimple) return moving + waiting / kSimpleParts;
+    return std::max(moving, (moving + waiting) / kLowParts);
+  }
+  // Of a tree for sums: its first chunk in all of its stages but those that a pass begins with.
+  Seconds filling(Protocol protocol) const {
+    const double chunks =
+        share_of(tree_chunks(protocol, shape_.bytes, shape_.nodes, shape_.k, channels()));
+    const double hops = std::max(0.0, hops_of_chains() - shape_.passes);
+    return local(hops * chunks) / share_in_node(protocol) + border(protocol, levels() * chunks);
+  }
+  double share_of(double bytes) const { return shape_.bytes > 0 ? bytes / shape_.bytes : 0; }
+  // [NCCL src/graph/connect.cc] Two for each port that a node's members use, and twice as many of
+  // GPUs from compute capability 9 on, whose switches add up, where these are fewer than 16.
+  int channels() const {
+    constexpr int kMany = 16;
+    const int of_ports = 2 * std::max(1, std::min(call_.ports, shape_.k));
+    return std::min(sums_in_switches() && of_ports < kMany ? 2 * of_ports : of_ports,
+                    kMostChannels);
+  }
   // The time of `share` of the buffer at the rate of a group of so many: between the measured ones
   // straight over log2 of their size.
   Seconds at_rate(double share, const std::array<BytesPerSecond, 3>& rates) const {
@@ -167,38 +266,32 @@ class Choice {
     return {share * shape_.bytes / rate.value};
   }
   Seconds local(double share) const { return at_rate(share, c_.rates); }
-  Seconds border(double share) const {
-    return {shape_.nodes == 1 ? 0.0 : share * shape_.bytes / call_.border.value};
+  BytesPerSecond border_rate(Protocol protocol) const {
+    if (protocol == Protocol::kLow)
+      return std::min(call_.border * kLowShare, shape_.nodes == 2 ? kLowOfTwo : kLowOfMore);
+    if (protocol == Protocol::kLine)
+      return std::min(call_.border * kLineShare, kLineChannel * channels());
+    return call_.border;
+  }
+  Seconds border(Protocol protocol, double share) const {
+    return {shape_.nodes == 1 ? 0.0 : share * shape_.bytes / border_rate(protocol).value};
   }
 
-  struct Moving {
-    Seconds in_node, between;
-  };
   // Of the buffer: over the peer link of each rank, and out of each node.
   struct Sent {
     double by_rank, by_node;
   };
   struct Names {
-    std::string_view low, simple, low_nodes, simple_nodes;
+    std::string_view low, low_nodes, line_nodes, simple, simple_nodes;
   };
-  struct Form {
-    double low_share, root;
-  };
-  Form of_rings() const { return {c_.low_share, c_.root}; }
-  static Seconds in_pieces(double root, Seconds moving) {
-    return {root * kMicro * std::sqrt(moving.value / kMicro)};
-  }
-  void offer(Protocol protocol, Seconds start, Moving moving, Sent sent, const Names& names,
-             Form form) {
-    const bool low = protocol == Protocol::kLow, far = shape_.nodes > 1;
-    if (low) {
-      const Seconds slower = std::max(moving.in_node / form.low_share, moving.between / kLineShare);
-      keep(start, slower, sent, far ? names.low_nodes : names.low);
-      return;
-    }
-    const Seconds slower = std::max(moving.in_node, moving.between);
-    keep(start, slower + in_pieces(form.root, slower), sent,
-         far ? names.simple_nodes : names.simple);
+  void offer(Seconds start, Seconds transfer, Sent sent, const Names& names, Protocol protocol) {
+    const bool far = shape_.nodes > 1;
+    const std::string_view low = far ? names.low_nodes : names.low;
+    const std::string_view simple = far ? names.simple_nodes : names.simple;
+    keep(start, transfer, sent,
+         protocol == Protocol::kSimple ? simple
+         : protocol == Protocol::kLine ? names.line_nodes
+                                       : low);
   }
 
   void keep(Seconds latency, Seconds transfer, Sent sent, std::string_view method) {
@@ -220,6 +313,7 @@ class Choice {
 // One start, all of the links' rates.
 CollectiveTime ideal_ring(const CollectiveCall& call, const LatencyProfile& latency) {
   CollectiveConstants links;
+  links.plain = true;
   links.low_base = links.base = latency.collective_intra;
   links.pair_low_base = links.pair_base = latency.collective_intra;
   links.rates.fill(call.local);

@@ -2,15 +2,18 @@
 // start that counts hops and bytes over a rate, the fastest of them [NCCL]. S bytes of the whole
 // buffer, n ranks on k = n / nodes GPUs in each node, p = 2 passes of an all-reduce, else 1.
 //
-//   ring      start: base + hop x steps in a node + inter + per_node x p (nodes - 1);
+//   ring      start: base + hop x steps in a node + inter + message x p (nodes - 1);
 //             steps p (n - 1) in all. Moves S (steps + own) / n at the rate of the family: each of
 //             the n parts is sent once per pass, the own part is only copied and costs `own` of
 //             another [derived]. Broadcast and reduce move S in pieces along one chain.
 //             Over nodes a part waits for its slot on the network: of what has to cross the border
 //             in steps as many parts are under way as the protocol has slots for, so that it takes
-//             at least (moving + steps x message) / parts under way [derived]
+//             at least (moving + steps x message) / parts under way; with Simple, of which two are,
+//             half of a message passes at each step [derived]
 //   tree      over nodes, a chain in each: base + hop x p (k - 1) + inter
-//             + per_log2 x p log2(nodes). Moves 2 S in a node and at 0.92 of a ring's rate [NCCL].
+//             + message x p log2(nodes). Moves 2 S in a node and at 0.92 of a ring's rate [NCCL].
+//             Sums pass all of these stages in chunks (chunks.h), so that besides its transfer a
+//             tree takes one chunk in each of them but the first of a pass [derived].
 //             Two trees have a half each, so that of two nodes S leaves each, of three 1.5 S, of
 //             more 2 S [derived]; that of two is reached where trees have all of their links.
 //             The same without a second pass stands for NCCL's PAT of all-gather and
@@ -19,18 +22,23 @@
 //             alone [NCCL]: their starts grow with the ranks
 //   NVLS      all-reduce of over 4 GPUs in each node whose switches add up: nvls_base, then S at
 //             the rate of NVLS and nvls_root x sqrt(k x moving), since each of the k members has a
-//             part of its own that is cut into pieces [derived]; over nodes with two trees as
-//             above, at 0.92 of that rate in a node
+//             part of its own that is cut into pieces [derived]; over nodes at 0.92 of that rate,
+//             with two trees as above, which take one chunk in each of their levels
 //   pairs     all-to-all: each part goes straight to its member, all at once, with constants of its
-//             own. start: pair base + inter + per_node x (nodes - 1) [assumed]; moves
+//             own. start: pair base + inter + a message + per_node x (nodes - 2) [assumed]; moves
 //             S (k - 1 + own) / n at the pair rate of the family, and the k members of a node send
 //             S k (n - k) / n out of it [derived]
-//   shift     every member sends S to the next: start: base + hop + inter; in a node at the rate of
-//             a ring's step, over the border at the rate of one member's way out [assumed]
-//   LL128     low base and hop, the rate times low_share in a node and 15/16 between nodes, eight
-//             of whose 128 bytes are flags [NCCL]; stands for LL as well
+//   shift     every member sends S to the next: start: base + hop + inter + message; in a node at
+//             the rate of a ring's step, over the border at the rate of one member's way out
+//             [assumed]
+//   LL        low base and hop; in a node the rate times low_share, where it stands for LL128 as
+//             well. Over the network half of its lines are flags and 20 to 30 GB/s the most. A
+//             message takes per_node in a ring and per_log2 in a tree [NCCL]
+//   LL128     over nodes: base, hops and messages longer than LL's, 15/16 of the rates, eight of
+//             whose 128 bytes are flags, and what a channel reaches over the network [NCCL]
 //   Simple    base and hop, the whole rate, and root x sqrt(moving): a transfer that is cut into
-//             the best number of pieces takes T + 2 sqrt(T x hops x start of a piece) [derived]
+//             the best number of pieces takes T + 2 sqrt(T x hops x start of a piece) [derived];
+//             messages longer than LL's [NCCL]
 //   nodes     of what moves in a node and over its border at once, the slower counts
 //
 // Measured times of the device override it in one node, and over nodes where a profile brings some
@@ -39,7 +47,8 @@
 // nodes the measured group counts as alone on an idle network, so that what shares the network
 // slows a group as in the formula. Members that have only part of their fast links together, or
 // none, run rings at the links' rates with the device's starts; measured times and NVLS are of
-// whole links. Without a CollectiveProfile: rings at the links' rates, started in collective_intra.
+// whole links. Without a CollectiveProfile: rings and trees at the links' rates, started in
+// collective_intra, without protocols and chunks.
 // Left out: CollNet, registered buffers, several channels that differ.
 #pragma once
 
@@ -65,6 +74,7 @@ struct CollectiveCall {
   BytesPerSecond border = kUnlimited;        // what the group sends out of a node, by the network
   BytesPerSecond border_alone = kUnlimited;  // the same if nothing else used the network
   bool whole_links = true;  // the members of a node have all of their fast links together
+  int ports = 8;            // of a node to the network
 };
 
 struct CollectiveTime {

@@ -160,6 +160,13 @@ LatencyProfile latency_of(const Cluster& cluster) {
   return latency;
 }
 
+// To the network, of the nodes that fast links join.
+int ports_of_island(const Cluster& cluster) {
+  const TopologySpec& wires = cluster.node.topology;
+  const int gpus = std::max(1, cluster.node.devices_per_node);
+  return std::min(wires.nics(), gpus) * std::max(1, cluster.domain() / gpus);
+}
+
 // `part` of a collective of `whole` bytes.
 void take_part(CollectiveTime& time, Bytes part, Bytes whole) {
   if (whole == part) return;
@@ -395,6 +402,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
   CollectiveCall call{meets_as(node), full, n, reach.islands};
   call.whole_links = reach.peers == PeerUse::kWhole || !wiring_.has_peer_link();
   find_rates(pattern, reach.peers != PeerUse::kNone, call);
+  call.ports = ports_of_island(cluster_);
   if (reach.islands > 1) call.border_alone = border_alone(pattern, call);
   const StackRates& stack = cluster_.stack;
   call.border = call.border * stack.network;

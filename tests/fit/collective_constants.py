@@ -24,6 +24,7 @@ FAMILIES = [
 ]
 NAMES = ["low_base_us", "low_hop_us", "low_share", "base_us", "hop_us", "rate_2_gb_s", "rate_4_gb_s",
          "rate_8_gb_s", "own", "own_all_reduce", "root", "nvls_base_us", "nvls_gb_s", "nvls_root"]
+NVLS_CHANNELS = {"h100_sxm": 16, "b200_sxm": 32}  # over nodes [NCCL src/transport/nvls.cc], not fitted
 PAIR_NAMES = ["pair_low_base_us", "pair_low_share", "pair_base_us", "pair_rate_2_gb_s",
               "pair_rate_4_gb_s", "pair_rate_8_gb_s", "pair_own", "pair_root"]
 GROUPS = (2, 4, 8)
@@ -130,6 +131,7 @@ def fit_pairs(rows, rates, pcie):
 
 def print_row(family, link, p, source):
     shown = [f"{v:.4g}" if v > 1e-3 else "0" for v in p]
+    shown.insert(len(NAMES), str(NVLS_CHANNELS.get(family, 0)))
     print(",".join([family, str(link)] + shown + [source]))
 
 
@@ -142,7 +144,7 @@ def print_errors(p, pairs, table):
 
 
 def main():
-    print("family,link_gb_s," + ",".join(NAMES + PAIR_NAMES) + ",source")
+    print("family,link_gb_s," + ",".join(NAMES + ["nvls_channels"] + PAIR_NAMES) + ",source")
     for family, link, tables in FAMILIES:
         all_rows = [row for table in tables for row in rows_of(table)]
         rows = [row for row in all_rows if row[0] != "all_to_all"]

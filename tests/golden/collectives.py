@@ -30,13 +30,14 @@ KINDS = {
                  "The constants lie between those of the two other families whose links are nearest, at the rate of "
                  "the link; of PCIe there is one other family."),
     "unseen": ("Tables of others that gave no constant, on clusters of the catalogue",
-               "The form of NVLS and of trees over two nodes was chosen with these tables in sight. No constant "
-               "comes from a time that their pages print; what two of them state of network cards "
-               "(gcp-a3-ultragpu, gcp-a4-highgpu) is used. " + LAUNCHES),
+               "The forms over nodes were chosen with these tables in sight. No constant comes from a time that "
+               "their pages print; what one of them states of network cards (gcp-a4-highgpu) is used. Of pages that "
+               "asked for one algorithm the sizes count at which it is chosen. " + LAUNCHES),
     "informed": ("Tables of others whose pages gave a constant",
                  "These pages also print the small transfer that a start of the catalogue comes from: 8 B for "
-                 "`transport` of aws-p5, 256 B for `collective_inter` of gcp-a3-megagpu. Neither transfer is among "
-                 "these rows. The forms were chosen with these tables in sight, too. " + LAUNCHES),
+                 "`transport` of aws-p5, 256 B for `collective_inter` of gcp-a3-megagpu, 1 KiB for that of "
+                 "gcp-a3-ultragpu. None of them is among these rows. The 64 MiB of gcp_a3_ultra, which gave the rate of "
+                 "LL128 over networks, are. The forms were chosen with these tables in sight, too. " + LAUNCHES),
 }
 
 

@@ -58,7 +58,9 @@ TEST(CollectiveProfile, ADeviceWithoutATableIsBetweenTheTwoNearestLinksAtItsRate
   EXPECT_TRUE(near->curves.empty());
   EXPECT_NEAR(found.rates[2].value,
               std::sqrt(h.rates[2].value * 400 / 450 * a.rates[2].value * 400 / 300), 1);
-  EXPECT_NEAR(found.low_base.value, std::sqrt(h.low_base.value * a.low_base.value), 1e-12);
+  EXPECT_NEAR(found.base.value, std::sqrt(h.base.value * a.base.value), 1e-12);
+  EXPECT_EQ(found.low_base, std::max(h.low_base, a.low_base)) << "the slower of low protocols";
+  EXPECT_EQ(found.pair_low_base, std::max(h.pair_low_base, a.pair_low_base));
   EXPECT_NEAR(found.pair_own, std::sqrt(h.pair_own * a.pair_own), 1e-12);
   EXPECT_NEAR(found.nvls.value, h.nvls.value * 400 / 450, 1) << "switches of A100 do not add up";
   EXPECT_EQ(found.nvls_base, h.nvls_base);
