@@ -30,13 +30,14 @@ constexpr BytesPerSecond kLowOfTwo{30e9}, kLowOfMore{20e9};
 constexpr BytesPerSecond kLineChannel{16.3e9};
 
 // [NCCL src/graph/tuning.cc, baseLat and hwLat] What a protocol takes longer than LL does: at its
-// start, per hop in a node, per message between nodes. Families have hops and starts of their own
-// for Simple.
+// start and per message between nodes. Families have starts of their own for Simple.
 struct Later {
-  Seconds start{}, ring_hop{}, tree_hop{}, ring_message{}, tree_message{};
+  Seconds start{}, ring_message{}, tree_message{};
 };
-constexpr Later kLineLater{{7.4e-6}, {1.3e-6}, {0.65e-6}, {1.3e-6}, {3.5e-6}};
-constexpr Later kSimpleLater{{}, {}, {}, {11.3e-6}, {9e-6}};
+constexpr Later kLineLater{{7.4e-6}, {1.3e-6}, {3.5e-6}};
+constexpr Later kSimpleLater{{}, {11.3e-6}, {9e-6}};
+// [NCCL] Least hops of LL128 in a node: those of families are of LL and LL128 together.
+constexpr Seconds kLineRingHop{1.9e-6}, kLineTreeHop{1.25e-6};
 constexpr Seconds kNvlsMessageLater{15.9e-6};
 
 // The parts of a call that all algorithms use.
@@ -94,10 +95,12 @@ class Choice {
     const double own = shape_.reduces_all ? c_.own_all_reduce : c_.own;
     const double moved = shape_.rooted ? 1.0 : (steps + own) / shape_.n;
     Seconds start = start_of(protocol) + ring_hop(protocol) * (steps - crossings);
-    if (shape_.nodes > 1) start += latency_.collective_inter + ring_message(protocol) * crossings;
+    const double ahead = protocol == Protocol::kSimple || c_.plain ? crossings : shape_.passes;
+    if (shape_.nodes > 1) start += latency_.collective_inter + ring_message(protocol) * ahead;
     const double sent = shape_.rooted ? 1.0 : steps / shape_.n;
-    const double parts = shape_.rooted ? 0 : steps;  // in pieces, of which many are under way
-    const Seconds between = in_slots(protocol, border(protocol, sent), parts);
+    Seconds between = border(protocol, sent);
+    // A rooted one is sent in pieces, of which many are under way.
+    if (!shape_.rooted) between = in_slots(protocol, between, {steps, crossings, ahead});
     offer(start, in_pieces(protocol, slower(protocol, {local(moved), between})), {sent, sent},
           {"ring LL128", "ring LL over nodes", "ring LL128 over nodes", "ring Simple",
            "ring Simple over nodes"},
@@ -198,8 +201,11 @@ class Choice {
   Seconds hop(Protocol protocol) const {
     return protocol == Protocol::kSimple ? c_.hop : c_.low_hop;
   }
-  Seconds ring_hop(Protocol protocol) const { return hop(protocol) + later(protocol).ring_hop; }
-  Seconds tree_hop(Protocol protocol) const { return hop(protocol) + later(protocol).tree_hop; }
+  Seconds hop(Protocol protocol, Seconds least_of_lines) const {
+    return protocol == Protocol::kLine ? std::max(hop(protocol), least_of_lines) : hop(protocol);
+  }
+  Seconds ring_hop(Protocol protocol) const { return hop(protocol, kLineRingHop); }
+  Seconds tree_hop(Protocol protocol) const { return hop(protocol, kLineTreeHop); }
   Seconds ring_message(Protocol protocol) const {
     return latency_.per_node + latency_.transport + later(protocol).ring_message;
   }
@@ -213,6 +219,10 @@ class Choice {
 
   struct Moving {
     Seconds in_node, between;
+  };
+  // Of a ring: all, those between nodes, and those whose messages its start counts.
+  struct Steps {
+    double all, crossing, ahead;
   };
   // Of one node LL128's share of the rate is fitted together with LL's.
   double share_in_node(Protocol protocol) const {
@@ -230,14 +240,18 @@ class Choice {
     return protocol == Protocol::kSimple ? moving + pieces(c_.root, moving) : moving;
   }
   // Of a ring over the border: the rate of the network, or the time until slots are free again.
-  // [derived] With Simple, of whose parts two are under way, half of a message passes at each step
-  // before the next part goes: all-gathers on 128 to 512 B200 take their transfer and 12 to 14 us
-  // for each of their steps (tests/data/collectives), half of which are hops.
-  Seconds in_slots(Protocol protocol, Seconds moving, double parts) const {
+  // [derived] With Simple, of whose parts two are under way, half of a message also passes at each
+  // step in a node before the next part goes: all-gathers on 128 to 512 B200 take their transfer
+  // and 12 to 14 us for each of their steps (tests/data/collectives), half of which are hops.
+  // With LL and LL128, of whose parts eight are under way, messages pass while parts move, all but
+  // the first of a pass.
+  Seconds in_slots(Protocol protocol, Seconds moving, Steps count) const {
     if (shape_.nodes == 1 || c_.plain) return moving;
-    const Seconds waiting = ring_message(protocol) * parts;
-    if (protocol == Protocol::kSimple) return moving + waiting / kSimpleParts;
-    return std::max(moving, (moving + waiting) / kLowParts);
+    const Seconds message = ring_message(protocol);
+    if (protocol == Protocol::kSimple)
+      return moving + message * (count.all - count.crossing) / kSimpleParts;
+    return std::max({moving, (moving + message * count.all) / kLowParts,
+                     message * (count.crossing - count.ahead)});
   }
   // Of a tree for sums: its first chunk in all of its stages but those that a pass begins with.
   Seconds filling(Protocol protocol) const {

@@ -9,7 +9,8 @@
 //             Over nodes a part waits for its slot on the network: of what has to cross the border
 //             in steps as many parts are under way as the protocol has slots for, so that it takes
 //             at least (moving + steps x message) / parts under way; with Simple, of which two are,
-//             half of a message passes at each step [derived]
+//             half of a message passes at each step in a node; with LL and LL128, of which eight
+//             are, messages but the first of a pass take their time beside what moves [derived]
 //   tree      over nodes, a chain in each: base + hop x p (k - 1) + inter
 //             + message x p log2(nodes). Moves 2 S in a node and at 0.92 of a ring's rate [NCCL].
 //             Sums pass all of these stages in chunks (chunks.h), so that besides its transfer a

@@ -124,8 +124,7 @@ CollectiveTime over_efa(const CollectiveProfile& profile, CollectiveKind kind, s
 }
 
 // [NCCL] Of Simple's eight slots a part of a ring takes four (ALLGATHER_CHUNKSTEPS): two messages
-// of 14 + 75 us are under way, so that each of the n - 1 steps takes half of one beside its
-// transfer.
+// of 14 + 75 us are under way, so that each step in a node takes half of one beside its transfer.
 TEST(CollectiveTime, ARingOverNodesTakesHalfAMessagePerStep) {
   const auto profile = h100("");
   for (const int nodes : {2, 4, 16}) {
@@ -134,7 +133,7 @@ TEST(CollectiveTime, ARingOverNodesTakesHalfAMessagePerStep) {
     EXPECT_GT(time.total().value, (nodes * 8 - 1) * 89e-6 / 2);
   }
   const CollectiveTime large = over_efa(*profile, CollectiveKind::kAllGather, 1L << 34, 2);
-  const double moving = (1L << 34) * 15.0 / 16 / (8 * 45.5e9) + 15 * 89e-6 / 2;
+  const double moving = (1L << 34) * 15.0 / 16 / (8 * 45.5e9) + 14 * 89e-6 / 2;
   EXPECT_NEAR(large.transfer.value, moving, 0.01 * moving);
 }
 
@@ -282,6 +281,25 @@ TEST(CollectiveTime, TheLowProtocolsSendFlagsBetweenNodes) {
   EXPECT_NEAR(gathered_by_two(12'000).transfer.value, 6e-6 * 2, 1e-15);
   EXPECT_EQ(gathered_by_two(160'000).method, "ring LL128 over nodes");
   EXPECT_NEAR(gathered_by_two(160'000).transfer.value, 80e-6 * 128 / 120, 1e-15);
+}
+
+// 1,024 nodes of 2: 1,023 steps are between nodes, of whose messages of LL all but the first pass
+// while parts move.
+TEST(CollectiveTime, MessagesOfALongRingOfLowProtocolsPassWhilePartsMove) {
+  const auto gathered = [](BytesPerSecond border) {
+    return by_formula({.kind = CollectiveKind::kAllGather,
+                       .bytes = {2048 * 1000},
+                       .ranks = 2048,
+                       .nodes = 1024,
+                       .border = border},
+                      round_profile(), {.per_node = {3e-6}});
+  };
+  const CollectiveTime fast = gathered({40e9}), slow = gathered({1e9});
+  EXPECT_EQ(fast.method, "ring LL over nodes");
+  EXPECT_NEAR(fast.latency.value, 1e-6 + 1024 * 0.1e-6 + 3e-6, 1e-12);
+  EXPECT_NEAR(fast.transfer.value, 1022 * 3e-6, 1e-12);
+  EXPECT_EQ(slow.method, "ring LL over nodes");
+  EXPECT_NEAR(slow.transfer.value, 2047 * 1000 / 0.5e9, 1e-12);
 }
 
 // [NCCL] LL128 starts 7.4 us after LL, and its message in a ring takes 1.3 us longer.
