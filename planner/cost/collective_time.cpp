@@ -132,7 +132,7 @@ class Choice {
     const double out = static_cast<double>(shape_.n - shape_.k) / shape_.n * shape_.k;
     Seconds start = low ? c_.pair_low_base : c_.pair_base;
     if (far)
-      start += latency_.collective_inter + ring_message(protocol) +
+      start += latency_.collective_inter + std::max(ring_message(protocol), later_of_sends()) +
                latency_.per_node * (shape_.nodes - 2);
     const Seconds in_node = at_rate(near + c_.pair_own / shape_.n, c_.pair_rates);
     const Seconds between{far ? out * shape_.bytes / call_.border.value : 0.0};
@@ -211,6 +211,10 @@ class Choice {
   }
   Seconds tree_message(Protocol protocol) const {
     return latency_.per_log2_nodes + latency_.transport + later(protocol).tree_message;
+  }
+  // What a send over nodes takes longer than one in a node.
+  Seconds later_of_sends() const {
+    return latency_.p2p_inter - latency_.p2p_intra + latency_.transport;
   }
   double levels() const { return shape_.passes * shape_.levels(); }
   double hops_of_chains() const { return shape_.passes * (shape_.k - 1); }

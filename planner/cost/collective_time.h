@@ -26,7 +26,8 @@
 //             part of its own that is cut into pieces [derived]; over nodes at 0.92 of that rate,
 //             with two trees as above, which take one chunk in each of their levels
 //   pairs     all-to-all: each part goes straight to its member, all at once, with constants of its
-//             own. start: pair base + inter + a message + per_node x (nodes - 2) [assumed]; moves
+//             own. start: pair base + inter + per_node x (nodes - 2) + the longer of a message and
+//             what a send over nodes takes longer than one in a node [assumed]; moves
 //             S (k - 1 + own) / n at the pair rate of the family, and the k members of a node send
 //             S k (n - k) / n out of it [derived]
 //   shift     every member sends S to the next: start: base + hop + inter + message; in a node at
@@ -35,8 +36,8 @@
 //   LL        low base and hop; in a node the rate times low_share, where it stands for LL128 as
 //             well. Over the network half of its lines are flags and 20 to 30 GB/s the most. A
 //             message takes per_node in a ring and per_log2 in a tree [NCCL]
-//   LL128     over nodes: base, hops and messages longer than LL's, 15/16 of the rates, eight of
-//             whose 128 bytes are flags, and what a channel reaches over the network [NCCL]
+//   LL128     over nodes: base, hops and messages longer than LL's, 15/16 of the rates, since eight
+//             of 128 bytes are flags [NCCL], and at most what a channel reaches there [derived]
 //   Simple    base and hop, the whole rate, and root x sqrt(moving): a transfer that is cut into
 //             the best number of pieces takes T + 2 sqrt(T x hops x start of a piece) [derived];
 //             messages longer than LL's [NCCL]

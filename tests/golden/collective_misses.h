@@ -125,13 +125,10 @@ inline constexpr KnownMiss kKnownMisses[] = {
     {"no table/rtx_pro_6000_server/reduce_scatter/64K-1M", 0.39, 2.00},
     {"no table/rtx_pro_6000_server/reduce_scatter/64M-32G", 1.20, 7.88},
     // Tables of others. Below 1 MiB they include launches, and one size of Lambda's took twice the
-    // time of its neighbours. Over two nodes LL and LL128 change at other sizes than predicted. 4
-    // MiB
-    // on A100 over EFA fill a tree sooner than predicted. All-reduces on 64 and more GPUs of
-    // Together
-    // reach 0.7 to 0.8 of their ports, those of CoreWeave 0.97. The rate of TCPX differs between
-    // two
-    // sources.
+    // time of its neighbours. Over two nodes LL and LL128 change at other sizes than predicted. Of
+    // A100 over EFA 4 MiB fill a tree sooner than predicted. All-reduces on 64 and more GPUs of
+    // Together reach 0.7 to 0.8 of their ports, those of CoreWeave 0.97. The rate of TCPX differs
+    // between two sources.
     {"unseen/aws_p4de x 16/all_reduce/1M-64M", 0.06, 0.33},
     {"unseen/azure_nd_a100_v4 x 8/all_reduce/1M-64M", 0.22, 0.25},
     {"unseen/azure_nd_a100_v4 x 8/all_reduce/64K-1M", 0.37, 0.40},

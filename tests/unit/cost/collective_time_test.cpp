@@ -572,6 +572,18 @@ TEST(CollectiveTime, AnAllToAllMovesEachPartOnce) {
               1e-12);
 }
 
+TEST(CollectiveTime, AnAllToAllOverNodesStartsAsMuchLaterAsASendDoes) {
+  const CollectiveCall call{
+      .kind = CollectiveKind::kAllToAll, .bytes = {8}, .ranks = 8, .nodes = 2, .border = {40e9}};
+  const auto start = [&](Seconds p2p_inter) {
+    return by_formula(call, round_profile(),
+                      {.p2p_intra = {10e-6}, .p2p_inter = p2p_inter, .per_node = {1e-6}})
+        .latency.value;
+  };
+  EXPECT_NEAR(start({10e-6}), 1.1e-6 + 1e-6, 1e-15) << "a message";
+  EXPECT_NEAR(start({25e-6}), 1.1e-6 + 15e-6, 1e-15);
+}
+
 // 100 MB at 100 GB/s; over nodes out of the one port of a member, at 40 GB/s, after a message.
 TEST(CollectiveTime, AShiftMovesTheWholeBufferOnce) {
   constexpr LatencyProfile kLatency{
