@@ -39,8 +39,8 @@ struct CollectiveConstants {
   double own_all_reduce = 0;
   double root = 0;  // cutting into pieces: this x sqrt(us of moving), in us
   Seconds nvls_base{};
-  BytesPerSecond nvls{};  // 0: the switches do not add up
-  double nvls_root = 0;   // cutting into pieces: this x sqrt(GPUs x us of moving), in us
+  BytesPerSecond nvls{};   // 0: the switches do not add up
+  double nvls_root = 0;    // cutting into pieces: this x sqrt(GPUs x us of moving), in us
   int nvls_channels = 16;  // over nodes
   // All-to-alls have constants of their own, in the units of those of rings.
   Seconds pair_low_base{}, pair_base{};
