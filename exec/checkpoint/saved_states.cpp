@@ -119,7 +119,8 @@ std::optional<LossScaleBuffers> loss_scale_buffers(const RankMemory& memory) {
 std::vector<Tensor> saved_tensors(const Unit& unit, const StatePiece& piece) {
   std::vector<Tensor> tensors;
   for (const Tensor& tensor : unit.tensors) {
-    if (tensor.split.kind == Split::Kind::kNone && piece.piece != 0) continue;
+    const std::int64_t copy = piece.piece % (piece.pieces / tensor.blocks);  // of what is not cut
+    if (tensor.split.kind == Split::Kind::kNone && copy != 0) continue;
     const std::int64_t end =
         tensor.offset + TensorPart(tensor, piece.piece, piece.pieces).elements();
     if (tensor.offset >= piece.first + piece.elements || end <= piece.first) continue;

@@ -95,6 +95,27 @@ TEST_F(CheckpointsOfAnotherPlan, HaveTheBitsOfTheirMasters) {
   EXPECT_THAT(lines_, IsEmpty());
 }
 
+// Ranks that have other experts have other factors, of which some are whole on each of theirs.
+TEST_F(CheckpointsOfAnotherPlan, HaveTheFactorsOfAllExperts) {
+  const auto lora_of_experts = [](std::int32_t ep, std::int32_t expert_tp) {
+    Plan plan = testing_support::base_plan("cpu.f32", "tiny-moe");
+    plan.train = {.what = zplan::Trained::kLora, .rank = 4};
+    plan.batch.micro_batch = 1;
+    plan.parallel.tp = plan.parallel.dp = 2;
+    plan.parallel.ep = ep;
+    plan.parallel.expert_tp = expert_tp;
+    plan.parallel.sequence_parallel = true;
+    return plan;
+  };
+  const auto saved = save(lora_of_experts(2, 0));
+  for (const Plan& other : {lora_of_experts(1, 0), lora_of_experts(2, 1), lora_of_experts(4, 1)}) {
+    const auto resumed = resume(other);
+    for (const State state : {State::kParam, State::kMoment1, State::kMoment2})
+      EXPECT_EQ(states(*resumed, state), states(*saved, state)) << name(state);
+  }
+  EXPECT_THAT(lines_, IsEmpty());
+}
+
 // Gradients that wait for an update lie where the plan has them.
 TEST_F(CheckpointsOfAnotherPlan, HaveNoGradientsForADelayedUpdate) {
   Plan plan = plan_of(2, 2);
