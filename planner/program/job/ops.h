@@ -167,12 +167,12 @@ enum class Action : std::uint8_t {
   kReadScale2,
   kWriteScale1,
   kWriteScale2,
+  kGatherTokens,  // of the ranks that share experts
+  kSumTokens,
   kBeforeGather,  // marks of the compute lane, beside which such communication is not to run
   kAfterGather,
   kBeforeReduce,
   kAfterReduce,
-  kGatherTokens,  // of the ranks that share experts
-  kSumTokens,
   kWholeIsKept,  // a mark to which all of a buffer is kept, whatever part of it a rank still uses
 };
 struct Role {
