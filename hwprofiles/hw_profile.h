@@ -104,7 +104,7 @@ struct LatencyProfile {
   Seconds p2p_intra{};
   Seconds p2p_inter{};
   Seconds collective_intra{};  // start of a collective on devices without a CollectiveProfile
-  // What a collective over nodes adds: once, and per message of LL in a tree and in a ring [NCCL].
+  // A collective over nodes adds these: once, and per message of LL in a tree and in a ring [NCCL].
   Seconds collective_inter{};
   Seconds per_log2_nodes{};
   Seconds per_node{};

@@ -42,7 +42,7 @@ struct LinkId {
   std::int32_t index = -1;
   friend constexpr auto operator<=>(LinkId, LinkId) = default;
 };
-// Where a vertex or a link stands in arrays of one entry each.
+// Returns where a vertex or a link stands in arrays of one entry each.
 inline std::size_t index_of(VertexId id) { return static_cast<std::size_t>(id.index); }
 inline std::size_t index_of(LinkId id) { return static_cast<std::size_t>(id.index); }
 struct Vertex {

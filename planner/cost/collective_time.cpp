@@ -212,7 +212,7 @@ class Choice {
   Seconds tree_message(Protocol protocol) const {
     return latency_.per_log2_nodes + latency_.transport + later(protocol).tree_message;
   }
-  // What a send over nodes takes longer than one in a node.
+  // Returns what a send over nodes takes longer than one in a node.
   Seconds later_of_sends() const {
     return latency_.p2p_inter - latency_.p2p_intra + latency_.transport;
   }
@@ -224,11 +224,11 @@ class Choice {
   struct Moving {
     Seconds in_node, between;
   };
-  // Of a ring: all, those between nodes, and those whose messages its start counts.
+  // These are steps of a ring: all, those between nodes, and those whose messages its start counts.
   struct Steps {
     double all, crossing, ahead;
   };
-  // Of one node LL128's share of the rate is fitted together with LL's.
+  // In one node LL128's share of the rate is fitted together with LL's.
   double share_in_node(Protocol protocol) const {
     if (protocol == Protocol::kSimple) return 1;
     return protocol == Protocol::kLow ? c_.low_share : kLineShare;
@@ -243,7 +243,7 @@ class Choice {
   Seconds in_pieces(Protocol protocol, Seconds moving) const {
     return protocol == Protocol::kSimple ? moving + pieces(c_.root, moving) : moving;
   }
-  // Of a ring over the border: the rate of the network, or the time until slots are free again.
+  // A ring over the border is held up by the rate of the network, or until slots are free again.
   // [derived] With Simple, of whose parts two are under way, half of a message also passes at each
   // step in a node before the next part goes: all-gathers on 128 to 512 B200 take their transfer
   // and 12 to 14 us for each of their steps (tests/data/collectives), half of which are hops.
@@ -257,7 +257,7 @@ class Choice {
     return std::max({moving, (moving + message * count.all) / kLowParts,
                      message * (count.crossing - count.ahead)});
   }
-  // Of a tree for sums: its first chunk in all of its stages but those that a pass begins with.
+  // The first chunk of a tree for sums passes all of its stages but those that a pass begins with.
   Seconds filling(Protocol protocol) const {
     const double chunks =
         share_of(tree_chunks(protocol, shape_.bytes, shape_.nodes, shape_.k, channels()));

@@ -160,7 +160,7 @@ LatencyProfile latency_of(const Cluster& cluster) {
   return latency;
 }
 
-// To the network, of the nodes that fast links join.
+// Counts the ports to the network of the nodes that fast links join.
 int ports_of_island(const Cluster& cluster) {
   const TopologySpec& wires = cluster.node.topology;
   const int gpus = std::max(1, cluster.node.devices_per_node);

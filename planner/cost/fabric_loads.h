@@ -39,7 +39,7 @@ class FabricLoads {
     double weight = 0;
   };
 
-  // What devices of one port of a node send leaves by another port of it.
+  // Traffic of devices at one port of a node that leaves by another port of it.
   struct PortChange {
     int node = 0, from = 0, to = 0;
     friend auto operator<=>(const PortChange&, const PortChange&) = default;

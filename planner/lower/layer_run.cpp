@@ -81,8 +81,8 @@ std::int32_t LayerRun::fetches_of_backward(Backward what) const {
   return fetches(all);
 }
 
-// Of a unit that stays for a whole layer: of layers that are replayed together it is fetched again
-// for the backward of all but the last that has it.
+// Counts the fetches of a unit that stays for a whole layer: where layers are replayed together it
+// is fetched again for the backward of all but the last that has it.
 std::int32_t LayerRun::fetches_of_staying(Part part, std::int32_t together) const {
   std::int32_t count = 0;
   for (std::int32_t first = 0; first < s_.unit_layers(); first += together) {

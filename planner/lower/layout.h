@@ -63,7 +63,7 @@ struct Layout {
   const ParamPlace& of(Param p, std::int32_t member = 0) const;
   UnitIndex unit_of(Param p, std::int32_t member = 0) const { return of(p, member).unit; }
   bool trains(Param p) const { return trained[unit_of(p)]; }
-  // Whether this layer of an iteration has parameters in a unit of the part.
+  // Returns whether this layer of an iteration has parameters in a unit of the part.
   bool has(Part part, std::int32_t member) const;
   std::int32_t layers_together() const { return static_cast<std::int32_t>(places.size()); }
   // A unit beside the others of a layer: it is small and stays for the whole layer. There is one,

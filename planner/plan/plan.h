@@ -49,7 +49,7 @@ enum class Schedule : std::uint8_t {
 // Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.
 enum class RankOrder : std::uint8_t { kDataFirst, kPipelineFirst };
 
-// What brings tokens to experts on other ranks (planner/lower/blocks/token_dispatch.h).
+// This brings tokens to experts on other ranks (planner/lower/blocks/token_dispatch.h).
 enum class Dispatcher : std::uint8_t { kAllToAll, kAllGather };
 
 struct Parallel {

@@ -103,12 +103,12 @@ class LayerPass : public Emission {
   void exchange_rows(Part part, const View& from, const View& to) {
     exchange(part, expert_axes(s_.plan, s_.mesh), from, to);
   }
-  // What each rank of an expert group has in `from`, of all of them one after the other.
+  // Each rank of an expert group has in `to` what all of them have in `from`, one after the other.
   void gather_rows(Part part, const View& from, const View& to) {
     s_.out.collective({phase(), part, Action::kGatherTokens}, Lane::kCommTensor,
                       CollectiveKind::kAllGather, {expert_axes(s_.plan, s_.mesh)}, from, to);
   }
-  // The sum of what these ranks have in `from`, of which each gets its part.
+  // Each of these ranks gets its part of the sum of what they have in `from`.
   void sum_rows(Part part, const View& from, const View& to) {
     s_.out.collective({phase(), part, Action::kSumTokens}, Lane::kCommTensor,
                       CollectiveKind::kReduceScatter, {expert_axes(s_.plan, s_.mesh)}, from, to);

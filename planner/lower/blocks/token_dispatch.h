@@ -1,4 +1,4 @@
-// How tokens come to the experts that they chose, and what these give comes back: a way for each
+// This brings tokens to the experts that they chose, and what these give back: a way for each
 // Dispatcher of a plan (plan.h). With one rank in the expert group nothing leaves the rank.
 //
 //   all-to-all   rows [g, r, h] of all tokens, a part to each of g ranks; back the same way, and
@@ -22,20 +22,20 @@ class TokenDispatch {
  public:
   virtual ~TokenDispatch() = default;
 
-  // From x [T, h] to received [g, r, h], rows of the rank's experts; counts() tells how many.
+  // Brings x [T, h] to received [g, r, h], rows of the rank's experts; counts() tells how many.
   virtual void dispatch(LayerPass& to, const Router& router, const View& x,
                         const View& received) const = 0;
   virtual View counts(const LayerPass& to, const Router& router) const = 0;  // [g, E / g]
-  // Where the experts leave their rows, if `returned` [g, r, h] is kept for backward.
+  // Returns where the experts leave their rows, if `returned` [g, r, h] is kept for backward.
   virtual View given(LayerPass& to, const View& returned) const = 0;
-  // From these to `sum` [T, h], which is written or updated: rows times the router's weights.
+  // Sums these rows times the router's weights in `sum` [T, h], which is written or updated.
   virtual void combine(LayerPass& to, const Router& router, const View& given, const View& returned,
                        const View& sum) const = 0;
-  // From dy [T, h] to the gradients of `given`, dgiven [g, r, h], and of the weights [T, k].
+  // Takes dy [T, h] to the gradients of `given`, dgiven [g, r, h], and of the weights [T, k].
   virtual void combine_backward(LayerPass& to, const Router& router, const View& dy,
                                 const View& returned, const View& dgiven,
                                 const View& dweights) const = 0;
-  // From the gradient of `received` to dx [T, h].
+  // Takes the gradient of `received` to dx [T, h].
   virtual void dispatch_backward(LayerPass& to, const Router& router, const View& dreceived,
                                  const View& dx) const = 0;
 };
