@@ -115,7 +115,7 @@ class Anchors(CliTest):
 
     def test_what_is_no_measured_run_is_refused(self):
         for text, says in (("", "expected a measured run (zplan.runs/2), got none"),
-                           ("{}\n", "anchor.jsonl:1:1: /: expected key"),
+                           ("{}\n", "anchor.jsonl:1:1: /: expected \"schema\""),
                            ("nonsense\n", "anchor.jsonl:1:1")):
             with self.subTest(text=text):
                 self.write("anchor.jsonl", text)
