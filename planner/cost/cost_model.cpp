@@ -12,6 +12,7 @@
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/module_kernels.h"
 #include "planner/cost/step_totals.h"
+#include "planner/cost/token_exchange.h"
 #include "planner/program/job/collectives.h"
 #include "planner/program/job/meetings.h"
 
@@ -114,13 +115,13 @@ void add_exposed(const Node& node, Reliances& rests) {
 }
 
 // How the transfer of a collective follows the network's rate: 1 where nothing else limits it.
-double network_share(const CollectiveCall& call, const CollectiveTime& time,
-                     const CollectiveProfile* profile, const LatencyProfile& latency) {
+template <typename Met>
+double network_share(const CollectiveCall& call, const CollectiveTime& time, const Met& met) {
   constexpr double kStep = 0.01;
   if (call.nodes == 1 || time.transfer.value == 0) return 0;
   CollectiveCall slow = call;
   slow.border = call.border / (1 + kStep);
-  const Seconds moved = collective_time(slow, profile, latency).transfer;
+  const Seconds moved = met(slow).transfer;
   return std::clamp((moved.value / time.transfer.value - 1) / kStep, 0.0, 1.0);
 }
 
@@ -414,8 +415,13 @@ OpCost CostModel::collective(int stage, const Node& node) {
   if (by_few_ports) call.border = ring_of_update(cluster_);
   const CollectiveProfile* profile = cluster_.node.device.collectives.get();
   call.bytes = at_once(stage, node, full);
-  CollectiveTime time = collective_time(call, profile, latency_);
-  const double by_network = network_share(call, time, profile, latency_);
+  const auto choices = rows_travel_together(program(stage).attributes_of(node));
+  const auto met = [&](const CollectiveCall& one) {
+    const CollectiveTime all = collective_time(one, profile, latency_);
+    return choices ? token_exchange_time(one, *choices, all.latency) : all;
+  };
+  CollectiveTime time = met(call);
+  const double by_network = network_share(call, time, met);
   take_part(time, full, call.bytes);
   const bool through_host = reach.peers == PeerUse::kNone && call.nodes == 1;
   const MethodWords words = words_of(node.collective);

@@ -66,7 +66,7 @@ View ChoiceBias::near(const View& loads, Lane lane) {
 // One after the other, told apart by the number of a tile.
 void ChoiceBias::move(UnitIndex unit, const View& master, Attribute first, Lane lane) {
   AxisSet ranks = s_.replica_group().axes;
-  if (s_.plan.parallel.folds_experts()) ranks = ranks | s_.tensor_group().axes;
+  if (s_.plan.parallel.routes_own_tokens()) ranks = ranks | s_.tensor_group().axes;
   for (const BalancedBias& bias : s_.layout.balanced[unit])
     s_.out.repeat({.count = 1, .var = Var::kTile, .first = bias.member}, [&] {
       const View loads = loads_of(s_, unit, bias.member);

@@ -77,6 +77,10 @@ void ProgramBuilder::kernel(Role role, Lane lane, KernelId id, std::span<const V
                             const Attributes& attributes) {
   Node& node = append(role, lane, OpKind::kKernel, operands);
   node.kernel = id;
+  set_attributes(node, attributes);
+}
+
+void ProgramBuilder::set_attributes(Node& node, const Attributes& attributes) {
   if (attributes == Attributes{}) return;
   node.attributes = static_cast<std::uint32_t>(program_.attributes.size());
   program_.attributes.push_back(attributes);
@@ -91,11 +95,12 @@ void ProgramBuilder::copy(Role role, const View& from, const View& to) {
 }
 
 void ProgramBuilder::collective(Role role, Lane lane, CollectiveKind kind, const Group& group,
-                                const View& in, const View& out) {
+                                const View& in, const View& out, const Attributes& attributes) {
   const std::array<View, 2> operands{read(in), write(out)};
   Node& node = append(role, lane, OpKind::kCollective, operands);
   node.collective = kind;
   node.group = group;
+  set_attributes(node, attributes);
 }
 
 void ProgramBuilder::send(Role role, Lane lane, const Peer& peer, const View& from) {

@@ -38,8 +38,9 @@ class ProgramBuilder {
   void kernel(Role role, Lane lane, KernelId id, std::span<const View> operands,
               const Attributes& attributes);
   void copy(Role role, const View& from, const View& to);  // lane follows from the tiers
+  // `attributes`: of an exchange of token rows, as program.h says.
   void collective(Role role, Lane lane, CollectiveKind kind, const Group& group, const View& in,
-                  const View& out);
+                  const View& out, const Attributes& attributes = {});
   void send(Role role, Lane lane, const Peer& peer, const View& from);
   void receive(Role role, Lane lane, const Peer& peer, const View& to);
   // Adds a mark, which orders the lane among the users of the view as its access says (program.h).
@@ -59,6 +60,7 @@ class ProgramBuilder {
 
  private:
   Node& append(Role role, Lane lane, OpKind kind, std::span<const View> operands);
+  void set_attributes(Node& node, const Attributes& attributes);
 
   Program program_;
   BlockIndex current_ = 0;

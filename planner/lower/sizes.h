@@ -33,7 +33,7 @@ struct Sizes {
   std::int64_t local_tokens() const { return sequence_parallel() ? tokens() / tp() : tokens(); }
   // That a rank routes to experts, and the pieces that each of these is cut into.
   std::int64_t routed_tokens() const {
-    return plan.parallel.folds_experts() ? local_tokens() : tokens();
+    return plan.parallel.routes_own_tokens() ? local_tokens() : tokens();
   }
   std::int64_t expert_pieces() const { return plan.parallel.folds_experts() ? tiles() : pieces(); }
   std::int64_t h() const { return hidden; }

@@ -197,7 +197,7 @@ void StageProgram::report() {
   if (expert_sums_.has()) {
     s_.out.kernel(role, Lane::kCpu, KernelId::kReport,
                   {read(loss), clip, read(expert_sums_.on_host())},
-                  {s_.plan.parallel.folds_experts() ? 1 : s_.tp()});
+                  {s_.plan.parallel.routes_own_tokens() ? 1 : s_.tp()});
   } else {
     s_.out.kernel(role, Lane::kCpu, KernelId::kReport, {read(loss), clip},
                   {0, s_.updates_each ? s_.micro_steps : 0});

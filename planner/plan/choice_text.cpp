@@ -39,6 +39,7 @@ struct TextReader {
     return value;
   }
   Setting operator()(double) const {
+    if (!row.word_of_zero.empty() && text == row.word_of_zero) return 0.0;
     double value = 0;
     const bool read = number(value);
     if (!read || !(value >= static_cast<double>(row.range.min)) ||

@@ -42,7 +42,8 @@ inline constexpr std::array<std::string_view, 10> kWordsOf<Schedule>{
     "1f1b",       "gpipe",    "interleaved",   "zb-v",      "zb-h1",
     "dualpipe-v", "dualpipe", "pipedream-2bw", "pipedream", "file"};
 template <>
-inline constexpr std::array<std::string_view, 2> kWordsOf<Dispatcher>{"alltoall", "allgather"};
+inline constexpr std::array<std::string_view, 4> kWordsOf<Dispatcher>{"alltoall", "allgather",
+                                                                      "deepep", "hybridep"};
 template <>
 inline constexpr std::array<std::string_view, 2> kWordsOf<LaunchMode>{"stream", "graph"};
 template <>
@@ -141,6 +142,8 @@ struct Decision {
   bool kept = false;
   // Plan files leave it out where it is plain.
   bool optional = false;
+  // A word for 0, of a number that is something else there than the least of its range.
+  std::string_view word_of_zero{};
   // It multiplies the ranks of the job.
   bool counts_ranks = false;
   // Of parallelism: it cuts the operands of kernels, and not only what lies on a rank.

@@ -389,7 +389,8 @@ Reason needs_experts(const Plan& p) {
   if (p.parallel.expert_tp > 0)
     return "expert tensor parallelism is of experts; the model has none";
   if (p.capacity_factor > 0) return "a capacity factor is of experts; the model has none";
-  if (p.expert_imbalance > 0) return "an imbalance is that of experts; the model has none";
+  if (p.expert_imbalance != kUsualImbalance)
+    return "an imbalance is that of experts; the model has none";
   if (p.dispatcher != Plan().dispatcher)
     return fmt::format("dispatcher {} brings tokens to experts; the model has none",
                        name(p.dispatcher));

@@ -49,8 +49,14 @@ enum class Schedule : std::uint8_t {
 // Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.
 enum class RankOrder : std::uint8_t { kDataFirst, kPipelineFirst };
 
-// This brings tokens to experts on other ranks (planner/lower/blocks/token_dispatch.h).
-enum class Dispatcher : std::uint8_t { kAllToAll, kAllGather };
+// This brings tokens to experts on other ranks (planner/lower/blocks/token_dispatch.h). DeepEP and
+// HybridEP are libraries that send a token once to each node that has one of its experts, and from
+// there to the ranks that have them [DeepEP], [HybridEP].
+enum class Dispatcher : std::uint8_t { kAllToAll, kAllGather, kDeepEp, kHybridEp };
+
+// The rank with the most work for its experts has so many times the mean of it where nobody says
+// how uneven the router is. 1.25 is [assumed] of routers that are trained to be even.
+inline constexpr double kUsualImbalance = 1.25;
 
 struct Parallel {
   std::int32_t dp = 1;  // data parallel replicas
@@ -79,6 +85,9 @@ struct Parallel {
 
   // Whether tensor parallel ranks have whole experts, each for tokens of its own.
   bool folds_experts() const { return expert_tp == 1 && tp > 1; }
+  // Whether each tensor parallel rank brings its own tokens to experts, whole or cut, and not all
+  // tokens of the group.
+  bool routes_own_tokens() const { return sequence_parallel && tp > 1 && ep > 1; }
   // Of those that share experts: ranks with the same tensor index.
   std::int32_t expert_replicas() const { return folds_experts() ? ep / tp : ep; }
 
@@ -255,8 +264,8 @@ struct Plan {
   Dispatcher dispatcher = Dispatcher::kAllToAll;  // where experts are on several ranks
   // The rank with the most work for its experts has so many times the mean of it. Room for the rows
   // that one rank sends to another is made for so many times their mean, too, where nothing is
-  // dropped. 0: the work is even, and there is room for whatever the router chooses.
-  double expert_imbalance = 0;
+  // dropped. 0, the worst case: the work is even, and there is room for whatever the router chooses.
+  double expert_imbalance = kUsualImbalance;
 
   // These stand in one source: each of them is longer than most of the code that copies plans.
   Plan();

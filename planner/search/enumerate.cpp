@@ -112,6 +112,12 @@ Pins with_stages(Pins pins) {
   return pins;
 }
 
+// Whether tensor parallel ranks cut each expert, 0, or have whole ones, 1 (plan.h).
+std::vector<std::int32_t> cuts_of_experts(const ModelConfig& model, const Parallel& shape) {
+  if (model.experts && shape.sequence_parallel) return {0, 1};
+  return {0};
+}
+
 // All (dp, tp, pp): with free dp those that use all devices, or as many as whole replicas do where
 // another count of ranks is pinned.
 std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
@@ -135,7 +141,11 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
       for (const bool split : choices<bool>(pins, "/parallel/sequence_parallel", {false, true})) {
         shape.sequence_parallel = split && tp > 1;
         if (split && tp == 1 && !pins.has("/parallel/sequence_parallel")) continue;
-        result.push_back(shape);
+        for (const auto cuts :
+             choices<std::int32_t>(pins, "/parallel/expert_tp", cuts_of_experts(model, shape))) {
+          shape.expert_tp = cuts;
+          result.push_back(shape);
+        }
       }
     }
   if (result.empty()) too_many_ranks(cluster, pins);
@@ -145,11 +155,12 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
 // Sizes of groups of replicas that share experts, or of all their ranks where each has whole ones.
 std::vector<std::int32_t> expert_groups(const ModelConfig& model, const Parallel& shape,
                                         const Pins& pins) {
-  const std::int64_t ranks = std::int64_t{shape.dp} * (shape.folds_experts() ? shape.tp : 1);
-  std::vector<std::int32_t> sizes{1};
-  if (cuts_experts(model, pins))
-    for (const std::int64_t ep : divisors(std::gcd(ranks, model.experts->count)))
-      if (ep > 1) sizes.push_back(static_cast<std::int32_t>(ep));
+  const std::int64_t whole = shape.folds_experts() ? shape.tp : 1;
+  std::vector<std::int32_t> sizes;
+  if (model.experts)
+    for (const std::int64_t ep : divisors(std::gcd(whole * shape.dp, model.experts->count)))
+      if (ep % whole == 0) sizes.push_back(static_cast<std::int32_t>(ep));
+  if (sizes.empty()) sizes.push_back(1);
   return choices<std::int32_t>(pins, "/parallel/ep", sizes);
 }
 
@@ -408,11 +419,6 @@ std::vector<Plan> allowed(std::vector<Plan> plans, const Pins& pins) {
 }
 
 }  // namespace
-
-bool cuts_experts(const ModelConfig& model, const Pins& pins) {
-  const Plan& values = pins.values();
-  return model.experts && (values.expert_imbalance > 0 || values.capacity_factor > 0);
-}
 
 std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& given) {
   const Pins pins = with_stages(given);

@@ -143,6 +143,14 @@ std::vector<Plan> update_beside_backward(const Plan& plan) {
   return {beside};
 }
 
+// Where an expert group has few ranks, all of their tokens are fewer bytes than the rows of each.
+std::vector<Plan> tokens_gathered(const Plan& plan) {
+  if (plan.parallel.ep == 1 || plan.dispatcher == Dispatcher::kAllGather) return {};
+  Plan gathered = plan;
+  gathered.dispatcher = Dispatcher::kAllGather;
+  return {gathered};
+}
+
 // Ranks that leave devices of their node idle take those that share least.
 std::vector<Plan> spread_ranks(const Plan& plan, const HwProfile& node) {
   const std::int64_t ranks = plan.parallel.ranks();
@@ -252,6 +260,7 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
     knobs.emplace_back(
         [node = cluster.node](const Plan& plan) { return spread_ranks(plan, node); });
   if (!pins.has("/overlap/optimizer")) knobs.emplace_back(update_beside_backward);
+  if (model.experts && !pins.has("/experts/dispatcher")) knobs.emplace_back(tokens_gathered);
   if (!pins.has("/gather/prefetch")) knobs.emplace_back(prefetch_depths);
   if (pins.tunes_units) knobs.emplace_back(larger_units);
   return legal_only(std::move(knobs), model);

@@ -14,6 +14,7 @@ constexpr OutsideSpace kTuned[] = {
     {"/overlap/optimizer", "updates beside backward"},
     {"/recompute", "recompute that differs by layer"},
     {"/checkpoint_layers", "layers per checkpoint"},
+    {"/experts/dispatcher", "tokens gathered for experts"},
 };
 constexpr std::string_view kHomesWords = "homes of kept tensors";
 

@@ -84,7 +84,7 @@ inline constexpr double kSimulationTolerance = 1e-4;
 
 // The leaves of the space, each legal, in a fixed order: kernel sets, pipeline stages (divisors of
 // the devices), tensor parallel ranks (divisors of a node), sequence parallelism, ranks that share
-// experts (where cuts_experts), micro-batch, recipe, ZeRO stage, recompute (selective where scores
+// experts and whether others cut these, micro-batch, recipe, ZeRO stage, recompute (selective where scores
 // are stored), gather unit (where parameters are gathered), cut checkpoints, homes of parameters,
 // gradients, optimizer, activations. Unless pinned, parameters and gradients are kept no farther
 // away than the optimizer states, which are the most and move least, and one replica has only the
@@ -92,10 +92,6 @@ inline constexpr double kSimulationTolerance = 1e-4;
 // tp or pp, may use fewer. Throws Error when the pins allow none, naming the reason and the nearest
 // legal value.
 std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins);
-// Whether the space has plans whose ranks have experts of their own. They exchange buffers as large
-// as the pins say that the busiest rank may need; where these do not, as large as whatever a router
-// may choose, which takes so long that such plans are not worth trying.
-bool cuts_experts(const ModelConfig& model, const Pins& pins);
 
 // A tier of a Job against the hardware. gpu: one device, of the class that needs most; cpu, nvme:
 // the node that needs most, summed over its ranks.

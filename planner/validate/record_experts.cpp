@@ -10,8 +10,8 @@ namespace zplan {
 namespace {
 
 // [derived] Software that drops nothing makes room for the rows that come. Routing that is forced
-// to be even gives each rank the mean; how uneven a router is that was trained is known where it is
-// stated only, and taken as even else.
+// to be even gives each rank the mean; how uneven a router is that was trained is known only where
+// it is stated, and taken as usual else.
 constexpr double kEven = 1;
 
 // Whether experts can be spread over so many ranks only if tensor parallel ones have whole ones.
@@ -41,9 +41,12 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   if (const std::string inside = wrong_about_domain(run, out.cluster.domain()); !inside.empty())
     return "contradictory record: /experts/in_nvlink_domain: expected " + inside;
   out.plan.capacity_factor = stated.capacity_factor.value_or(0);
-  if (!stated.capacity_factor) out.plan.expert_imbalance = stated.imbalance.value_or(kEven);
-  if (stated.routing != "balanced" && !stated.imbalance) {
-    out.flags.emplace_back("work of experts taken as even");
+  const bool is_even = stated.routing == "balanced";
+  if (!stated.capacity_factor)
+    out.plan.expert_imbalance = stated.imbalance.value_or(is_even ? kEven : kUsualImbalance);
+  if (!is_even && !stated.imbalance) {
+    out.flags.push_back(
+        fmt::format("busiest experts taken as having {} times the mean to do", kUsualImbalance));
     out.stack_stated = false;
   }
   if (run.model.routed.load_balancing == "sinkhorn") {

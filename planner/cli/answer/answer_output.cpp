@@ -199,11 +199,6 @@ Sheet search_sheet(const Answer& answer, bool exhaustive) {
   const std::string_view than = of_another ? " than the fastest found" : "";
   if (fits(answer)) out.entry("", "{}", {gap_words(stats, than)});
   say_outside(out, answer);
-  const bool whole = !answer.pins.has("/parallel/ep") && !cuts_experts(answer.model, answer.pins);
-  if (answer.model.experts && whole)
-    out.entry("",
-              "every rank has all experts of its layers: --expert-imbalance F, how much the "
-              "busiest rank may have to do, lets the search cut them over ranks");
   return out;
 }
 

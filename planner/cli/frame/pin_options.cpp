@@ -136,6 +136,8 @@ void add_schedule(Syntax& syntax, Pins& pins, const Decision& row) {
 
 // A plain value, the least, can be pinned where the search would choose another.
 double factor(const Decision& row, const std::string& text) {
+  const bool has_word = !row.word_of_zero.empty();
+  if (has_word && text == row.word_of_zero) return 0;
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, status] = std::from_chars(text.data(), end, value);
@@ -144,8 +146,9 @@ double factor(const Decision& row, const std::string& text) {
   const bool is_inside = (value > least || (from_least && value == least)) &&
                          value <= static_cast<double>(row.range.max);
   if (status != std::errc{} || stop != end || !is_inside)
-    throw_bad_input(fmt::format("{}: expected a number {} {}, up to {}, got {}", row.option.name,
+    throw_bad_input(fmt::format("{}: expected a number {} {}, up to {}{}, got {}", row.option.name,
                                 from_least ? "from" : "above", row.range.min, row.range.max,
+                                has_word ? fmt::format(", or {}", row.word_of_zero) : "",
                                 in_quotes(text)));
   return value;
 }
@@ -188,7 +191,8 @@ struct OptionAdder {
     parsed("none|selective|full|LIST", recompute_runs);
   }
   void operator()(double) const {
-    parsed("X", [&row = row](const std::string& text) { return factor(row, text); });
+    const std::string type = row.word_of_zero.empty() ? "X" : fmt::format("X|{}", row.word_of_zero);
+    parsed(type, [&row = row](const std::string& text) { return factor(row, text); });
   }
   void operator()(bool) const { ZPLAN_ASSERT(false); }  // a flag: PinOptions
 };

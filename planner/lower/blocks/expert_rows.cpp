@@ -6,12 +6,19 @@
 namespace zplan {
 namespace {
 
+bool is_gathered(const Parallel& shape) {
+  return shape.routes_own_tokens() && !shape.folds_experts();
+}
+
 std::int64_t ceiling(double rows) { return static_cast<std::int64_t>(std::ceil(rows)); }
 
 }  // namespace
 
 ExpertRows::ExpertRows(const Sizes& sizes, const ExpertShape& shape)
-    : tokens(sizes.routed_tokens()), ranks(sizes.plan.parallel.ep), experts(shape.count / ranks) {
+    : tokens(sizes.routed_tokens()),
+      ranks(sizes.plan.parallel.ep),
+      gathered(is_gathered(sizes.plan.parallel) ? sizes.tp() : 1),
+      experts(shape.count / ranks) {
   const std::int64_t k = shape.per_token;
   const double factor = sizes.plan.capacity_factor;
   const double imbalance = sizes.plan.expert_imbalance;
@@ -24,8 +31,8 @@ ExpertRows::ExpertRows(const Sizes& sizes, const ExpertShape& shape)
   } else if (imbalance > 0) {
     room = std::min(room, ceiling(imbalance * mean));
   }
-  const double most = std::max(1.0, imbalance) * static_cast<double>(tokens * k);
-  expected = std::min(ranks * room, ceiling(most));
+  const double most = std::max(1.0, imbalance) * static_cast<double>(gathered * tokens * k);
+  expected = std::min(parts() * room, ceiling(most));
 }
 
 }  // namespace zplan

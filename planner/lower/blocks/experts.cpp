@@ -20,7 +20,7 @@ std::optional<Mlp> make_shared(LayerMaker& maker, std::int64_t width, const MlpS
                      .is_second = true});
 }
 
-bool own_tokens(const LayerMaker& maker) { return maker.plan.parallel.folds_experts(); }
+bool own_tokens(const LayerMaker& maker) { return maker.plan.parallel.routes_own_tokens(); }
 
 // A row for each expert.
 Param make_bias(LayerMaker& maker, const char* tensor, const Shape& shape, Split split) {
@@ -54,8 +54,9 @@ Experts::Grouped Experts::second_products(LayerMaker& maker, const ExpertShape& 
                                           const MlpShape& mlp) const {
   maker.params.begin_experts("experts_down", Part::kExpertDown);
   const std::int64_t elements = shape.ffn * maker.h();
-  Grouped down{.part = Part::kExpertDown,
-               .columns_apart = own_tokens(maker) ? 0 : maker.h() / maker.pieces()};
+  Grouped down{
+      .part = Part::kExpertDown,
+      .columns_apart = maker.plan.parallel.folds_experts() ? 0 : maker.h() / maker.pieces()};
   if (Lora::is_beside(maker.plan, down.part))
     down.lora.emplace(
         maker, down.part, "experts_down",
@@ -99,7 +100,10 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
   received_ = add("experts.input", hidden_, std::nullopt);
   fc1_ = add("experts.fc1", (gated_ ? 2 : 1) * width_, LayerOperator::kFc1);
   gate_ = add("experts.gelu", width_, LayerOperator::kActivation, Read::kFirst);
-  returned_ = add("experts.output", hidden_, std::nullopt, Read::kFirst);
+  returned_ = maker.values.add({.name = "experts.output",
+                                .shape = dispatch_->returned(hidden_),
+                                .dtype = maker.compute(),
+                                .in_backward = Read::kFirst});
   partial_ = shared_ && !own_tokens_ ? shared_->partial()
                                      : maker.values.add({.name = "experts.sum",
                                                          .shape = {rows_.tokens, hidden_},

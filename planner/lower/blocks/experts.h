@@ -3,16 +3,16 @@
 // their products, and back, where the weighted rows of a token are summed. An expert that all
 // tokens share is an MLP beside them.
 //
-//   dispatch   rows [g, r, h] of all tokens to g ranks (token_dispatch.h)
-//   experts    [g, r, u] = rows W1, activation [g, r, f], [g, r, h] = W2, each expert its rows
+//   dispatch   rows of a rank's tokens to g ranks, which have p parts [p, r, h] (token_dispatch.h)
+//   experts    [p, r, u] = rows W1, activation [p, r, f], [p, r, h] = W2, each expert its rows
 //   combine    back the same way, the sum
 //
-// Tensor parallel ranks cut the width of each expert, as that of an MLP, and exchange rows of all
-// tokens each among its own. Or they have whole experts, as have other replicas, and exchange rows
-// of their own tokens with all of these [Folding25]: what they combine is no part of a sum. The
-// expert that all tokens share they cut all the same. With one rank in the group nothing is
-// exchanged. The second products of these ranks are parts of a
-// sum: each has the bias of its columns of them.
+// Tensor parallel ranks cut the width of each expert, as that of an MLP, or have whole experts, as
+// other replicas have [Folding25]. With sequence parallelism each of them brings its own tokens,
+// and what they combine is no part of a sum; the expert that all tokens share they cut all the
+// same, and come together around it. Without it each exchanges the rows of all tokens among its
+// own, and the second products are parts of a sum: each has the bias of its columns of them. With
+// one rank in the group nothing is exchanged.
 #pragma once
 
 #include <memory>
@@ -70,8 +70,8 @@ class Experts : public Body {
   std::optional<Mlp> shared_;
   Grouped up_, down_;  // [E, h, u], [E, f, h]; biases [E, u], [E, h]
   std::unique_ptr<TokenDispatch> dispatch_;
-  Value received_, fc1_, gate_;  // [g, r, h], [g, r, u] before and [g, r, f] after activation
-  Value returned_;               // [g, r, h]
+  Value received_, fc1_, gate_;  // [p, r, h], [p, r, u] before and [p, r, f] after activation
+  Value returned_;               // [p, r, h], or [g, r, h] of the rank's own tokens
   Value partial_;                // [T, h]
   ValueSpec dgate_, dfc1_;       // as those of an MLP
 };

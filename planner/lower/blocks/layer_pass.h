@@ -94,14 +94,19 @@ class LayerPass : public Emission {
     s_.out.collective({phase(), part, Action::kGatherRanks}, Lane::kCommTensor,
                       CollectiveKind::kAllGather, s_.tensor_group(), from, to);
   }
+  // Each tensor parallel rank gets its part of the sum of what they have in `from`.
+  void sum_parts(Part part, const View& from, const View& to) {
+    s_.out.collective({phase(), part, Action::kSumRanks}, Lane::kCommTensor,
+                      CollectiveKind::kReduceScatter, s_.tensor_group(), from, to);
+  }
   // Each rank along the axis gives every other one an equal part of `from`, in the order of their
   // places, and has what it gets in `to`, in that order.
   void exchange(Part part, std::string_view axis, const View& from, const View& to) {
     exchange(part, s_.mesh.named(axis), from, to);
   }
   // The same of ranks that have other experts.
-  void exchange_rows(Part part, const View& from, const View& to) {
-    exchange(part, expert_axes(s_.plan, s_.mesh), from, to);
+  void exchange_rows(Part part, const View& from, const View& to, const Attributes& choices = {}) {
+    exchange(part, expert_axes(s_.plan, s_.mesh), from, to, choices);
   }
   // Each rank of an expert group has in `to` what all of them have in `from`, one after the other.
   void gather_rows(Part part, const View& from, const View& to) {
@@ -131,9 +136,10 @@ class LayerPass : public Emission {
   ValueViews views_;
 
  private:
-  void exchange(Part part, AxisSet axes, const View& from, const View& to) {
+  void exchange(Part part, AxisSet axes, const View& from, const View& to,
+                const Attributes& attributes = {}) {
     s_.out.collective({phase(), part, Action::kExchange}, Lane::kCommTensor,
-                      CollectiveKind::kAllToAll, {axes}, from, to);
+                      CollectiveKind::kAllToAll, {axes}, from, to, attributes);
   }
   TensorParallel ranks_;
 };

@@ -31,7 +31,7 @@ Router::Router(LayerMaker& maker, const ExpertShape& shape, bool bias)
       sizes_(maker, shape),
       tokens_(sizes_.tokens),
       batch_(maker.b()),
-      ranks_(maker.plan.parallel.folds_experts() ? maker.tp() : 1),
+      ranks_(maker.plan.parallel.routes_own_tokens() ? maker.tp() : 1),
       parts_(maker.plan.batch.global_batch * maker.tp() / ranks_),
       weight_(maker.matrix("router", {maker.h(), shape.count}, maker.naming.std().usual, {})) {
   const DType scores = maker.kernels.statistics;
@@ -45,7 +45,7 @@ Router::Router(LayerMaker& maker, const ExpertShape& shape, bool bias)
   chosen_ = kept(maker, "chosen", chosen(), DType::kI32);
   weights_ = kept(maker, "weights.router", chosen(), scores, Read::kFirst);
   rows_ = kept(maker, "rows", chosen(), DType::kI32);
-  counts_ = kept(maker, "counts", sizes_.counts(), DType::kI32,
+  counts_ = kept(maker, "counts", sizes_.sent_counts(), DType::kI32,
                  sizes_.are_exchanged() ? Read::kFirst : Read::kLate);
   if (ranks_ > 1 && (sizes_.capacity > 0 || shape_.balance > 0))
     choices_ = kept(maker, "choices", {ranks_, batch_, shape.count}, DType::kF64);
@@ -61,6 +61,11 @@ Attributes Router::choice() const {
   all[3] = shape_.groups;
   all[4] = shape_.groups_per_token;
   return all;
+}
+
+Attributes Router::choices() const {
+  const bool has_groups = shape_.groups_per_token < shape_.groups;
+  return {shape_.per_token, shape_.count, shape_.groups, has_groups ? shape_.groups_per_token : 0};
 }
 
 void Router::forward(LayerPass& to, const View& x) const {

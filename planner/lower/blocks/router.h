@@ -27,6 +27,8 @@ class Router {
   View weights(const LayerPass& to) const { return to[weights_]; }  // [T, k]
   View counts(const LayerPass& to) const { return to[counts_]; }    // [g, E / g], as they are sent
   Shape chosen() const { return {tokens_, shape_.per_token}; }
+  // Of a token, as an exchange of its rows has them (program.h).
+  Attributes choices() const;
 
  private:
   void count(LayerPass& to) const;

@@ -145,6 +145,10 @@ constexpr bool is_transfer(OpKind kind) {
 //                all_to_all: equal, never in place; of `size` equal parts part j of the input goes
 //                to member j, and part j of the output comes from it. shift: equal, never in place;
 //                the input goes to the next member, that of the last one to the first.
+//                Attributes, if any, say that the rows of an all_to_all are those of tokens for
+//                experts, and travel once to each node that has one of their experts where the
+//                backend can: the choices of a token, experts of a layer, groups of these, groups
+//                that a token chooses from (0: all).
 //                Sums; ranks are added in index order.
 //   kSend        operand: source. peer: the rank that receives
 //   kReceive     operand: destination. peer: the rank that sends
