@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
-constexpr std::array<StackRate, 37> kRates{{
+constexpr std::array<StackRate, 39> kRates{{
     {"overall", &StackRates::overall, false, kLeastFactor, kMostFactor, 1, 0, "time of everything"},
     {"gemm", &StackRates::gemm, false, kLeastFactor, kMostFactor, 1.05, 0.15,
      "time of matrix products"},
@@ -25,6 +25,8 @@ constexpr std::array<StackRate, 37> kRates{{
      "time of matrix products in fp8, on top"},
     {"fp8_casts", &StackRates::fp8_casts, false, 0, kMostFactor, 0, 0,
      "traffic of casts of operands to fp8; 0: part of gemm_fp8"},
+    {"grouped_apart", &StackRates::grouped_apart, false, 0, 1, 0, 0,
+     "1: products of experts are kernels that share no wave of the device"},
     {"scores", &StackRates::scores, false, kLeastFactor, kMostFactor, 1.2, 0.3,
      "time of the products of unfused attention"},
     {"unaligned_head", &StackRates::unaligned_head, false, kLeastFactor, kMostFactor, 1.5, 0.5,
@@ -68,6 +70,8 @@ constexpr std::array<StackRate, 37> kRates{{
     {"gather_network", &StackRates::gather_network, false, kLeastFactor, 1, 0.5, 0.8,
      "share of that of all ports of a node with which one group gathers updated parameters of "
      "ZeRO 1 and 2"},
+    {"token_links", &StackRates::token_links, false, kLeastFactor, 1, 0.94, 0.15,
+     "share of a ring's rate in a node that libraries reach which send tokens to experts once"},
     {"transport", &StackRates::transport, true, 0, 1, 0, 0,
      "what messages between nodes take longer than over InfiniBand verbs"},
     {"bucket", &StackRates::bucket, false, 0, 1e12, 0, 0,
@@ -167,6 +171,8 @@ StackProfile read_stack(const JsonNode& root) {
   stack.software = in.member("software").words();
   if (const auto library = in.optional_member("library")) stack.library = library->boolean();
   if (const auto weak = in.optional_member("weak_software")) stack.weak_software = weak->words();
+  if (const auto other = in.optional_member("without_experts"))
+    stack.without_experts = other->non_empty_string();
   if (const auto newest = in.optional_member("newest_capability"))
     stack.newest_capability = static_cast<int>(newest->integer(1, kMostCapability));
   stack.fused = in.member("fused").boolean();

@@ -49,6 +49,7 @@ struct StackRates {
   double gemm = 1;               // matrix products of layers and LM head
   double gemm_fp8 = 1;           // on top of it, those in fp8
   double fp8_casts = 0;          // traffic of the casts beside these; 0: part of gemm_fp8
+  double grouped_apart = 0;      // 1: those of experts are kernels that share no wave of the device
   double scores = 1;             // products of unfused attention
   double unaligned_head = 1;     // those of an LM head whose vocabulary is no multiple of 8
   double attention_forward = 1;  // fused attention
@@ -81,6 +82,8 @@ struct StackRates {
   // Every message between nodes takes at least so much longer than over InfiniBand verbs, in
   // seconds; for the cluster that the software ran on (LatencyProfile::transport).
   double transport = 0;
+  double token_links = 0.94;  // share of a ring's rate within a node that libraries reach which
+                              // send tokens to experts once (planner/cost/token_exchange.h)
   double bucket = 0;  // bytes of gradients that are summed at once, at least; 0: those of a unit
   // 1: with ZeRO 1 each rank sums all gradients, in one all-reduce, and updated parameters are
   // gathered in one piece [Nanotron].
@@ -137,6 +140,9 @@ struct StackProfile {
   bool library = false;
   // Words of its modules, which other software trains as well: they name it where no other does.
   std::vector<std::string> weak_software;
+  // That which trains models without experts, where it has modules of its own only for others; empty:
+  // itself.
+  std::string without_experts;
   // Of the newest devices that there were in its time, 10 x major + minor; 0: those of today.
   int newest_capability = 0;
   bool fused = true;   // fused attention and neighbours

@@ -47,6 +47,27 @@ bool begins_layer(const Node& node) {
   return node.role.part == Part::kAttentionNorm && node.kernel != KernelId::kFillZero;
 }
 
+// Whether the node brings rows of tokens to experts on other ranks.
+bool exchanges_rows(const Node& node) {
+  return node.kind == OpKind::kCollective && node.role.part == Part::kDispatch &&
+         node.role.action == Action::kExchange;
+}
+
+// Whether the host has to know how many rows come before it goes on: sizes of buffers and parts of
+// an exchange in PyTorch [MegatronCore transformer/moe/token_dispatcher.py], and without an
+// exchange of the products of each expert where it launches these one by one.
+bool waits_for_counts(const Node& node, bool is_exchanged, Modules modules) {
+  const bool forward = node.role.phase == Phase::kForward || node.role.phase == Phase::kRecompute;
+  if (modules == Modules::kNative || !forward) return false;
+  if (is_exchanged) return exchanges_rows(node);
+  return modules == Modules::kMegatron && node.role.part == Part::kExpertUp &&
+         node.kind == OpKind::kKernel;
+}
+
+// [derived] 80 and 160 products, one after the other on B200, take 8.8 us each whatever they
+// compute [SimuMax grouped_gemm_train_b200_sxm.csv]: the host launches no faster.
+constexpr Seconds kProductLaunch{8.8e-6};
+
 // [DeepSpeed] Gradients on their way down and checkpoints both ways are what early offload kept in
 // pageable memory; parameters and optimizer states have pinned buffers.
 bool is_staged(const Node& node, const StackRates& stack) {
@@ -244,6 +265,7 @@ CostModel::CostModel(const Job& job, const Cluster& cluster, SharedWires* shared
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
     costs_.emplace_back();
     unaligned_head_.push_back(has_unaligned_head(program(stage)));
+    travels_.push_back(travel_of_tokens(stage));
     for (const Node& node : program(stage).nodes) costs_.back().push_back(cost_of(stage, node));
     add_software(stage);
   }
@@ -279,6 +301,13 @@ void CostModel::add_software(int stage) {
       cost.host_waits = std::max(cost.host_waits, wait);
     };
     if (first) wait_and_spend(&StackRates::host_step, HostWait::kDevice);
+    const Modules modules = cluster_.stack.modules;
+    const auto products =
+        static_cast<double>(products_launched(node, program(stage).operands(node), modules));
+    if (products > 0 && !as_graph)
+      time = slower(time, {kProductLaunch * products, {{constant_of(HardwareTime::kLaunch), 1}}});
+    if (!as_graph && waits_for_counts(node, travels_[at].is_exchanged, modules))
+      cost.host_waits = std::max(cost.host_waits, HostWait::kCompute);
     if (begins_layer(node)) wait_and_spend(&StackRates::host_sync, HostWait::kCompute);
     if (cluster_.stack.list_copy > 0 && gathers_update(node))
       wait_and_spend(&StackRates::list_copy, HostWait::kDevice,
@@ -324,6 +353,22 @@ OpCost CostModel::cost_of(int stage, const Node& node) {
   return {};
 }
 
+// As the first rows that come to experts in the stage.
+TokenTravel CostModel::travel_of_tokens(int stage) const {
+  TokenTravel travel;
+  for (const Node& node : program(stage).nodes) {
+    constexpr std::size_t kCounts = 2;
+    if (node.kind == OpKind::kKernel && node.kernel == KernelId::kDispatchRows)
+      travel.experts = program(stage).operands(node)[kCounts].shape[1];
+    if (!exchanges_rows(node)) continue;
+    const auto choices = rows_travel_together(program(stage).attributes_of(node));
+    if (choices) travel.ranks = reach_of(*choices, job_.mesh.size(node.group), 1).ranks;
+    travel.is_exchanged = true;
+    break;
+  }
+  return travel;
+}
+
 OpCost CostModel::kernel(int stage, const Node& node) {
   const Demand demand = demand_of(program(stage), node);
   if (is_host(node.lane)) {
@@ -335,10 +380,13 @@ OpCost CostModel::kernel(int stage, const Node& node) {
     return transfer({}, scaled(demand.bytes, factor), {PatternKind::kHost, stage, 0, 0, node.group},
                     "host stream", cap, rests);
   }
-  const bool unaligned_head = unaligned_head_[static_cast<std::size_t>(stage)];
+  const auto at = static_cast<std::size_t>(stage);
+  const bool unaligned_head = unaligned_head_[at];
   RestingTime time = device_time(program(stage), node, demand, kernels_, unaligned_head, cluster_);
   const std::span<const View> operands = program(stage).operands(node);
-  const Bytes epilogue = epilogue_bytes(node, operands, cluster_.stack.modules);
+  const Modules modules = cluster_.stack.modules;
+  const Bytes epilogue = epilogue_bytes(node, operands, modules) +
+                         sorting_bytes(node, operands, travels_[at], modules);
   time = both(time, epilogue_time(epilogue, cluster_.node.device, cluster_.stack));
   if (cluster_.stack.autocast) {
     time = both(time, stream(autocast_bytes(node, operands)));
@@ -418,7 +466,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const auto choices = rows_travel_together(program(stage).attributes_of(node));
   const auto met = [&](const CollectiveCall& one) {
     const CollectiveTime all = collective_time(one, profile, latency_);
-    return choices ? token_exchange_time(one, *choices, all.latency) : all;
+    return choices ? token_exchange_time(one, *choices, all.latency, stack.token_links) : all;
   };
   CollectiveTime time = met(call);
   const double by_network = network_share(call, time, met);

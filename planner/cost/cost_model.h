@@ -38,6 +38,7 @@
 #include "planner/core/units.h"
 #include "planner/cost/collective_time.h"
 #include "planner/cost/core_time.h"
+#include "planner/cost/module_kernels.h"
 #include "planner/cost/pattern.h"
 #include "planner/cost/reliance.h"
 #include "planner/cost/shared_wires.h"
@@ -106,6 +107,7 @@ class CostModel {
 
  private:
   static PatternKind pattern_of(CollectiveKind kind);
+  TokenTravel travel_of_tokens(int stage) const;
   OpCost cost_of(int stage, const Node& node);
   void add_software(int stage);
   int ranks_of(const Node& node) const;
@@ -143,6 +145,7 @@ class CostModel {
   const KernelSet* kernels_ = nullptr;  // the job's; none: of a set that is not built in
   std::vector<std::vector<OpCost>> costs_;
   std::vector<bool> unaligned_head_;  // by stage
+  std::vector<TokenTravel> travels_;  // by stage
   std::vector<LinkShare> shares_;
   std::map<Pattern, std::pair<std::uint32_t, std::uint32_t>> known_;
   std::map<std::pair<int, Action>, Bytes> alike_;  // by stage

@@ -48,6 +48,11 @@ double without_tensor_cores(const Product& p, std::string_view format) {
   return aligned || !(format == "fp16" || format == "bf16") ? 1 : kTensorOverVector;
 }
 
+// Whether the products of experts are kernels that share no wave of the device.
+bool are_apart(KernelId kernel, const Product& p, const StackRates& stack) {
+  return stack.grouped_apart == 1 && p.batch > 1 && kernel_def(kernel).layer_product;
+}
+
 // Several products at once are those of attention, or of experts, which are of a layer's matrices.
 RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view format,
                          const DeviceProfile& device, const StackRates& stack) {
@@ -59,11 +64,13 @@ RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view
     return slower(work, stream).after(device.gemm_overhead);
   }
   const Product& p = demand.product;
-  const ProductSize size{p.m, p.n, p.k, p.batch};
+  const bool apart = are_apart(kernel, p, stack);
+  const ProductSize size{p.m, p.n, p.k, apart ? 1 : p.batch};
   work.time = device.tables ? device.tables->product(size, format, device) *
                                   device.tables->settled(size, p.phase, device)
                             : tile_time(size, format, device);
-  work.time = work.time * (static_cast<double>(p.times) * device.sustained);
+  const std::int64_t times = p.times * (apart ? p.batch : 1);
+  work.time = work.time * (static_cast<double>(times) * device.sustained);
   const bool of_scores = p.batch > 1 && !kernel_def(kernel).layer_product;
   double StackRates::*const rate = of_scores ? &StackRates::scores : &StackRates::gemm;
   if (of_scores) work.time = work.time * without_tensor_cores(p, format);

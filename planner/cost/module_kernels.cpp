@@ -1,6 +1,9 @@
 #include "planner/cost/module_kernels.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 
 #include "planner/program/kernels/kernel_table.h"
 
@@ -19,7 +22,14 @@ struct Row {
 // generator, which gets and sets its state (12 calls). A norm's gradient reads its operands once
 // more for gains and biases. The loss converts to fp32, subtracts the maximum, takes exponents,
 // sums, divides, and scales the gradient: 52 bytes per logit where 4 are compulsory
-// [MegatronCore tensor_parallel/cross_entropy.py].
+// [MegatronCore tensor_parallel/cross_entropy.py]. A layer of experts scores in fp32, takes the
+// largest, and scatters them to a mask of all experts; of the mask it sums the tokens of each
+// expert, gathers these sums of all ranks, and adds them up by rank and by expert; then it permutes
+// tokens and their probabilities, exchanges both, and sorts what comes by expert
+// [MegatronCore transformer/moe/moe_utils.py, token_dispatcher.py]. Heads of latent attention are
+// split, rotated in part by slices, products, sums and concatenations, and put together again
+// [MegatronCore transformer/multi_latent_attention.py]: of 192 elements of a query 64 are rotated,
+// at 11 elements moved for each, beside the 1,088 of splitting and joining where 960 are compulsory.
 constexpr Row kMegatron[] = {
     {KernelId::kEmbeddingForward, {6, 3, 1.5}},
     {KernelId::kEmbeddingBackward, {8, 3, 1}},
@@ -59,6 +69,22 @@ constexpr Row kMegatron[] = {
     {KernelId::kCrossEntropy, {24, 16, 13}},
     {KernelId::kCrossEntropyStatistics, {12, 8, 6.5}},
     {KernelId::kCrossEntropyParallel, {12, 8, 6.5}},
+    {KernelId::kHeadNormForward, {6, 2, 1}},
+    {KernelId::kHeadNormBackward, {10, 4, 5.0 / 3}},
+    {KernelId::kLatentHeadsForward, {45, 24, 1.9}},
+    {KernelId::kLatentHeadsBackward, {45, 24, 1.9}},
+    {KernelId::kRouterForward, {8, 2, 1}},
+    {KernelId::kRouterLinearForward, {8, 2, 1}},
+    {KernelId::kChooseExperts, {24, 14, 1}},
+    {KernelId::kChooseExpertsBackward, {10, 8, 1}},
+    {KernelId::kBalanceExperts, {10, 8, 1}},
+    {KernelId::kPlaceRows, {24, 12, 1}},
+    {KernelId::kDispatchRows, {12, 5, 1}},
+    {KernelId::kCombineRows, {10, 5, 1}},
+    {KernelId::kCombineRowsBackward, {10, 5, 1}},
+    {KernelId::kGroupedForward, {8, 1, 1}},
+    {KernelId::kGroupedInputGradient, {4, 1, 1}},
+    {KernelId::kGroupedWeightGradient, {6, 1, 1}},
 };
 
 // Hugging Face's modules without fused kernels, in 16 bits [Transformers
@@ -71,6 +97,8 @@ constexpr Row kMegatron[] = {
 //   softmax   in fp32, scaled and masked by kernels of their own: 20 bytes for 4; 22 for 6
 //   loss      logits in fp32, log-softmax, and the gradients of both: 36 bytes for 4
 //   clipping  gradients are read for their norm, then scaled in place: 12 bytes for 4
+//   experts   products of all in one kernel, torch._grouped_mm; counts, offsets and the order of
+//             the rows by operators of their own [torchtitan models/moe.py]
 constexpr Row kEager[] = {
     {KernelId::kEmbeddingForward, {2, 1, 1}},
     {KernelId::kEmbeddingBackward, {4, 3, 1}},
@@ -111,6 +139,18 @@ constexpr Row kEager[] = {
     {KernelId::kCrossEntropyStatistics, {7, 4, 4.5}},
     {KernelId::kCrossEntropyParallel, {7, 4, 4.5}},
     {KernelId::kSumSquares, {2, 2, 3}},
+    {KernelId::kRouterForward, {3, 1, 1}},
+    {KernelId::kRouterLinearForward, {3, 1, 1}},
+    {KernelId::kChooseExperts, {12, 8, 1}},
+    {KernelId::kChooseExpertsBackward, {12, 8, 1}},
+    {KernelId::kBalanceExperts, {10, 8, 1}},
+    {KernelId::kPlaceRows, {16, 10, 1}},
+    {KernelId::kDispatchRows, {10, 4, 1}},
+    {KernelId::kCombineRows, {10, 4, 1}},
+    {KernelId::kCombineRowsBackward, {10, 4, 1}},
+    {KernelId::kGroupedForward, {6, 2, 1}},
+    {KernelId::kGroupedInputGradient, {6, 2, 1}},
+    {KernelId::kGroupedWeightGradient, {6, 2, 1}},
 };
 
 // TorchInductor fuses what is pointwise with its neighbours [PyTorch].
@@ -177,6 +217,60 @@ Bytes epilogue_bytes(const Node& node, std::span<const View> operands, Modules m
     default:
       return {};
   }
+}
+
+namespace {
+
+// The operand with the rows of a kernel that brings them; none: it does not.
+std::optional<std::size_t> rows_operand(KernelId kernel) {
+  constexpr std::size_t kSent = 3, kCombined = 0, kGradients = 5;
+  switch (kernel) {
+    case KernelId::kDispatchRows:
+      return kSent;
+    case KernelId::kCombineRows:
+      return kCombined;
+    case KernelId::kCombineRowsBackward:
+      return kGradients;
+    default:
+      return std::nullopt;
+  }
+}
+
+// The operand with the matrices of all experts, of products of these.
+std::optional<std::size_t> experts_operand(KernelId kernel) {
+  constexpr std::size_t kWeight = 1, kGradient = 3;
+  switch (kernel) {
+    case KernelId::kGroupedForward:
+    case KernelId::kGroupedLinearForward:
+    case KernelId::kGroupedInputGradient:
+      return kWeight;
+    case KernelId::kGroupedWeightGradient:
+    case KernelId::kGroupedLinearWeightGradient:
+      return kGradient;
+    default:
+      return std::nullopt;
+  }
+}
+
+// The operand with one row for each token.
+std::size_t tokens_operand(KernelId kernel) { return kernel == KernelId::kCombineRows ? 2 : 0; }
+
+}  // namespace
+
+Bytes sorting_bytes(const Node& node, std::span<const View> operands, const TokenTravel& travel,
+                    Modules modules) {
+  if (modules == Modules::kNative || node.kind != OpKind::kKernel) return {};
+  const auto rows = rows_operand(node.kernel);
+  if (!rows) return {};
+  if (travel.ranks == 0) return travel.experts > 1 ? operands[*rows].bytes() * 2 : Bytes{};
+  const Bytes tokens = operands[tokens_operand(node.kernel)].bytes();
+  return {std::llround(static_cast<double>(tokens.value) * std::max(0.0, travel.ranks - 1))};
+}
+
+std::int64_t products_launched(const Node& node, std::span<const View> operands, Modules modules) {
+  if (modules != Modules::kMegatron || node.kind != OpKind::kKernel) return 0;
+  const auto matrices = experts_operand(node.kernel);
+  return matrices ? operands[*matrices].shape[0] : 0;
 }
 
 Bytes accumulation_bytes(const Node& node, std::span<const View> operands) {

@@ -39,6 +39,24 @@ double host_calls(const Node& node, Modules modules);
 // product, or the modules have it inside, too.
 Bytes epilogue_bytes(const Node& node, std::span<const View> operands, Modules modules);
 
+// How the rows of tokens come to the experts of a rank.
+struct TokenTravel {
+  double ranks = 0;  // that have experts of a token, on average, where its rows travel together
+  std::int64_t experts = 1;  // of a rank
+  bool is_exchanged = false;
+};
+
+// Kernels of their own move these bytes to put rows in the order of a rank's experts, which they
+// have in the Job as they come: a row is read and written once more where several experts have rows
+// of each sender. Where the rows of a token travel together it is the receiver who makes rows of
+// the tokens that it got, and no sender. 0: the node brings no rows.
+Bytes sorting_bytes(const Node& node, std::span<const View> operands, const TokenTravel& travel,
+                    Modules modules);
+
+// Products that the host launches for the node: one for each expert where the modules have no
+// kernel for all [TransformerEngine].
+std::int64_t products_launched(const Node& node, std::span<const View> operands, Modules modules);
+
 // What a kernel of its own moves that adds a weight gradient to what earlier micro-batches gave:
 // autograd's result is read, the sum read and written. 0: the node is no such product, or the first
 // of a sum.

@@ -55,7 +55,10 @@ enum class RankOrder : std::uint8_t { kDataFirst, kPipelineFirst };
 enum class Dispatcher : std::uint8_t { kAllToAll, kAllGather, kDeepEp, kHybridEp };
 
 // The rank with the most work for its experts has so many times the mean of it where nobody says
-// how uneven the router is. 1.25 is [assumed] of routers that are trained to be even.
+// how uneven the router is. [derived] Over a validation set the busiest of 64 experts has 1.5
+// to 1.7 times the mean with an auxiliary loss and 1.04 times with a bias [Wang24 Table 2]; of
+// ranks with several experts that is about 1.1 among 8 and 1.25 among 64, if the loads of experts
+// are independent. No published run states it.
 inline constexpr double kUsualImbalance = 1.25;
 
 struct Parallel {
@@ -264,7 +267,8 @@ struct Plan {
   Dispatcher dispatcher = Dispatcher::kAllToAll;  // where experts are on several ranks
   // The rank with the most work for its experts has so many times the mean of it. Room for the rows
   // that one rank sends to another is made for so many times their mean, too, where nothing is
-  // dropped. 0, the worst case: the work is even, and there is room for whatever the router chooses.
+  // dropped. 0, the worst case: the work is even, and there is room for whatever the router
+  // chooses.
   double expert_imbalance = kUsualImbalance;
 
   // These stand in one source: each of them is longer than most of the code that copies plans.

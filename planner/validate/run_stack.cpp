@@ -141,7 +141,10 @@ RunStack stack_of(const RunRecord& run, const DeviceFacts& device,
     return stack->fused == run.flash_attention.value_or(stack->fused);
   };
   const auto fused_alike = std::ranges::find_if(candidates, fits);
-  return {fused_alike != candidates.end() ? *fused_alike : candidates.front(), true};
+  const StackProfile* const found =
+      fused_alike != candidates.end() ? *fused_alike : candidates.front();
+  const bool by_another = !run.model.experts && !found->without_experts.empty();
+  return {by_another ? named(found->without_experts, stacks) : found, true};
 }
 
 }  // namespace zplan

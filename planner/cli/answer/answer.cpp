@@ -1,4 +1,5 @@
 #include "planner/cli/answer/answer.h"
+#include "planner/cli/predict/expert_load.h"
 
 #include <fmt/format.h>
 
@@ -48,6 +49,7 @@ FoundPlan examine(const Plan& plan, const ModelConfig& model, const Cluster& clu
   found.memory = predict_memory(found.planned, cluster);
   found.time = simulated ? prediction_of(found.planned, cluster, evidence, *std::move(simulated))
                          : predict_time(found.planned, cluster, evidence);
+  found.time.experts = expert_load(found.planned, cluster);
   return found;
 }
 

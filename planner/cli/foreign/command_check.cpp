@@ -8,6 +8,7 @@
 #include "planner/cli/foreign/check.h"
 #include "planner/cli/foreign/setup_cluster.h"
 #include "planner/cli/frame/plan_file.h"
+#include "planner/cli/predict/expert_load.h"
 #include "planner/cli/predict/measured_use.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
@@ -74,6 +75,7 @@ void predict(Check& check, const CheckCommand& command, const ModelConfig& model
   check.memory_calibration = std::move(use.memory);
   check.memory = predict_memory(*check.planned, check.cluster);
   check.time = predict_time(*check.planned, check.cluster, use.evidence);
+  check.time->experts = expert_load(*check.planned, check.cluster);
 }
 
 std::optional<ModelConfig> described_model(const ConfigFile& config) {
@@ -90,6 +92,8 @@ ModelConfig model_of(const PlanCommand& question, const ConfigFile& config) {
   if (auto model = described_model(config)) return std::move(*model);
   config.root.fail("expected --model beside it, as it describes no model");
 }
+
+constexpr std::string_view kImbalance = "/experts/imbalance";
 
 // Where both say a model, they may differ.
 void compare_models(const PlanCommand& question, const ConfigFile& config, const ModelConfig& model,
@@ -134,6 +138,9 @@ ExitCode execute(const CheckCommand& command) {
       .devices_per_node = cluster.node.devices_per_node};
   check.setup = config.framework->read(config.root, around);
   std::ranges::copy(config.findings, std::back_inserter(check.setup.findings));
+  // No configuration says how uneven the router is.
+  if (model.experts && question.pins.has(kImbalance))
+    check.setup.plan.expert_imbalance = question.pins.values().expert_imbalance;
   compare_models(question, config, model, check.setup);
   compare_asked(question.pins, check.setup);
   if (!question.stack.empty()) check.setup.stack = question.stack;

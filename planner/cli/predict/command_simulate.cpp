@@ -5,6 +5,7 @@
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/plan_file.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/predict/expert_load.h"
 #include "planner/cli/predict/measured_use.h"
 #include "planner/cli/predict/planned_file.h"
 #include "planner/cli/predict/simulation.h"
@@ -51,6 +52,7 @@ Simulation simulate(const SimulateCommand& command) {
   if (command.homes) result.homes = compare_homes(plan, result.planned.model, result.cluster);
   if (!result.memory.infeasible || command.ignore_capacity) {
     result.time = predict_time(result.planned, cluster, use.evidence, sim_options(command));
+    result.time->experts = expert_load(result.planned, cluster);
   } else {
     const ModelConfig& model = result.planned.model;
     result.memory.infeasible->smallest_change =

@@ -42,12 +42,20 @@ struct MemoryPrediction {
 // Throws Error when the cluster has fewer devices than the plan has ranks.
 MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluster);
 
+// This says what a step takes with twice the imbalance of its experts (expert_load.h).
+struct ExpertLoad {
+  double imbalance = 1, twice = 2;  // work of the busiest rank over the mean
+  Seconds step{};                   // with `twice`
+  bool fits = true;
+};
+
 struct TimePrediction {
   sim::SimResult sim;
   sim::StepSplit split;  // of its period
   Throughput throughput;
   Certainty certainty;
   std::string attention;  // what is slow or stored of it, and why (search/attention_kernels.h)
+  std::optional<ExpertLoad> experts{};  // where it was asked for
 };
 // What a prediction needs to be told by the simulator, besides what the options ask for.
 sim::SimOptions with_all_of_a_prediction(sim::SimOptions options);

@@ -101,6 +101,19 @@ std::string model_words(const Plan& plan, const ModelConfig& model) {
                      model.experts ? ", N active" : "");
 }
 
+Value experts_value(const std::optional<ExpertLoad>& load) {
+  if (!load) return left_out();
+  const Sheet out{{"imbalance", load->imbalance},
+                  {"twice", load->twice},
+                  {"step_s", load->step},
+                  {"fits", load->fits}};
+  return {out,
+          fmt::format("experts: the busiest rank is taken to have {} times the mean to do; with {} "
+                      "times a step would take {}{}",
+                      load->imbalance, load->twice, duration_words(load->step),
+                      load->fits ? "" : " and would not fit")};
+}
+
 }  // namespace
 
 Sheet time_sheet(const PlannedJob& planned, const TimePrediction& time, std::size_t indent) {
@@ -113,6 +126,7 @@ Sheet time_sheet(const PlannedJob& planned, const TimePrediction& time, std::siz
       {"unknown", certainty.unknown},
       {"exceeds", exceeds(certainty.exceeded)},
       {"attention", time.attention.empty() ? left_out() : Value(time.attention)},
+      {"experts", experts_value(time.experts)},
       {"first_step_s", time.sim.first_step},
       {"tokens_per_s", {t.tokens_per_second, grouped(std::llround(t.tokens_per_second))}},
       {"model_tflops_per_gpu", {t.model_tflops_per_gpu, tflops(t.model_tflops_per_gpu)}},
@@ -139,6 +153,7 @@ Sheet time_sheet(const PlannedJob& planned, const TimePrediction& time, std::siz
       "TFLOP/s per GPU, {hfu} of the peak {peak_tflops_per_gpu}: with recomputation");
   out.print(table.text(indent));
   if (!time.attention.empty()) out.print(paragraph(time.attention, indent));
+  if (time.experts) out.print(paragraph(out["experts"].words, indent));
   return out;
 }
 

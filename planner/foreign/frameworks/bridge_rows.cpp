@@ -43,6 +43,8 @@ constexpr FieldRow kFields[] = {
     {"--moe-router-topk-scaling-factor", "model.moe_router_topk_scaling_factor"},
     {"--moe-grouped-gemm", "model.moe_grouped_gemm"},
     {"--moe-token-dispatcher-type", "model.moe_token_dispatcher_type"},
+    {"--moe-flex-dispatcher-backend", "model.moe_flex_dispatcher_backend"},
+    {"--moe-router-force-load-balancing", "model.moe_router_force_load_balancing"},
     {"--moe-aux-loss-coeff", "model.moe_aux_loss_coeff"},
     {"--moe-expert-capacity-factor", "model.moe_expert_capacity_factor"},
     {"--multi-latent-attention", "model.multi_latent_attention"},

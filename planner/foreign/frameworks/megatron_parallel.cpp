@@ -17,9 +17,10 @@ void read_dispatcher(const KeysToPlan& to) {
   const std::string_view key = "--moe-token-dispatcher-type";
   const std::string word = to.config.word(key, {"allgather", "alltoall", "flex"});
   if (word == name(Dispatcher::kAllGather)) to.plan.dispatcher = Dispatcher::kAllGather;
-  if (word == "flex")
-    to.config.add(Trouble::kNotModelled, key,
-                  "\"flex\" sends a token once to each node: counted as \"alltoall\"");
+  if (word != "flex") return;
+  const bool hybrid = to.config.word("--moe-flex-dispatcher-backend", {"deepep", "hybridep"}) ==
+                      name(Dispatcher::kHybridEp);
+  to.plan.dispatcher = hybrid ? Dispatcher::kHybridEp : Dispatcher::kDeepEp;
 }
 
 void read_experts(const KeysToPlan& to) {

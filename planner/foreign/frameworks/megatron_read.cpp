@@ -48,6 +48,8 @@ void read_other_options(const KeysToPlan& to) {
   to.plan.launch = graphs ? LaunchMode::kGraph : LaunchMode::kStream;
   if (config.has("--moe-expert-capacity-factor"))
     to.plan.capacity_factor = config.number("--moe-expert-capacity-factor", 0, kMaxExpertFactor);
+  if (to.around.model.experts && config.flag("--moe-router-force-load-balancing"))
+    to.plan.expert_imbalance = 1;
   if (config.has("--mtp-num-layers"))
     to.config.add(Trouble::kNotModelled, "--mtp-num-layers",
                   "layers that predict further tokens are not counted");
