@@ -268,9 +268,10 @@ std::optional<Contradiction> mtp_contradiction(const ModelConfig& m) {
   for (const auto& [field, is_there] : others)
     if (is_there) return Contradiction{field, fmt::format("expected no {} with mtp_layers", field)};
   if (m.position == Position::kLearned)
-    return Contradiction{kMtpLayers.name,
-                         "expected no mtp_layers with position \"learned\": no token has a position "
-                         "behind the last one"};
+    return Contradiction{
+        kMtpLayers.name,
+        "expected no mtp_layers with position \"learned\": no token has a position "
+        "behind the last one"};
   return std::nullopt;
 }
 

@@ -86,11 +86,6 @@ std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
   return attention + model.expert_count() + experts * model.expert_bias_width();
 }
 
-// Of the matrices behind the norms of each module that predicts further tokens.
-std::int64_t mtp_projection_count(const ModelConfig& model) {
-  return model.mtp_layers * 2 * model.hidden * model.hidden;
-}
-
 // Of what all layers have so many experts of.
 std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t experts) {
   const std::int64_t dense = model.dense_layers(), all = model.layers + model.mtp_layers;
@@ -103,6 +98,14 @@ std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t 
 }
 
 }  // namespace
+
+std::int64_t mtp_projection_count(const ModelConfig& model) {
+  return model.mtp_layers * 2 * model.hidden * model.hidden;
+}
+
+std::int64_t further_head_elements(const ModelConfig& model) {
+  return model.mtp_layers * model.vocab * model.hidden;
+}
 
 std::int64_t qkv_parameter_count(const ModelConfig& model) {
   if (!model.latent) return model.hidden * model.qkv_width();
@@ -150,9 +153,8 @@ std::int64_t parameter_count(const ModelConfig& model) {
       (stacks + (model.layer.embedding_norm ? 1 : 0) + kMtpNorms * model.mtp_layers) *
       norm_parameter_count(model);
   const std::int64_t plain = model.encoder_layers + model.dense_layers();
-  std::int64_t layers =
-      (model.layers + model.mtp_layers - plain) * layer_parameter_count(model) +
-      mtp_projection_count(model);
+  std::int64_t layers = (model.layers + model.mtp_layers - plain) * layer_parameter_count(model) +
+                        mtp_projection_count(model);
   if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
   const std::int64_t head =
       model.layer.head_transform ? h * h + h + norm_parameter_count(model) + model.vocab : 0;
@@ -173,9 +175,9 @@ std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel
 }
 
 Flops model_flops_per_token(const ModelConfig& model) {
-  const std::int64_t further_heads = model.mtp_layers * model.vocab * model.hidden;
-  const std::int64_t weights = kPassesOverForward * kFlopPerMultiplyAdd *
-                               (active_matmul_parameter_count(model) + further_heads);
+  const std::int64_t weights =
+      kPassesOverForward * kFlopPerMultiplyAdd *
+      (active_matmul_parameter_count(model) + further_head_elements(model));
   // Scores and weighted values: products of a d and a v multiply-adds for each key that is seen
   // [derived].
   const std::int64_t columns = model.heads * model.head_size() + model.attention_width();

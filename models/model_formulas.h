@@ -46,6 +46,10 @@ std::int64_t matmul_parameter_count(const ModelConfig& model);
 // Of these and of all, what a token goes through: of the experts those that are chosen for it.
 std::int64_t active_matmul_parameter_count(const ModelConfig& model);  // N above
 std::int64_t active_parameter_count(const ModelConfig& model);
+// Of the head, which N has once: what modules of multi-token prediction multiply with it again.
+std::int64_t further_head_elements(const ModelConfig& model);
+// Of the matrices ahead of their layers, which N has.
+std::int64_t mtp_projection_count(const ModelConfig& model);
 
 // Rows of the embedding as stored: a multiple of 128 x tp [Shoeybi19 sec 3], and of tp equal pieces
 // of so many tiles.

@@ -57,7 +57,7 @@ struct Layout {
   using Places = std::vector<ParamPlace>;           // by index of the parameter
   // By layer of an iteration; what is outside the layers stands with the first.
   std::vector<Places> places;
-  bool owned = false;  // whether each layer has an owner
+  bool owned = false;     // whether each layer has an owner
   bool has_head = false;  // an output head apart from the embedding
 
   // The place of a parameter in this layer of an iteration, or in the first layer that has it.

@@ -86,7 +86,8 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
   host_loss_ = input("loss.host", Tier::kCpu, {1}, DType::kF64);
 }
 
-View ModelEnds::input(const std::string& name, Tier tier, Shape shape, DType dtype, std::int32_t slots) {
+View ModelEnds::input(const std::string& name, Tier tier, Shape shape, DType dtype,
+                      std::int32_t slots) {
   const BufferId id = s_.out.add({.name = name,
                                   .slot_size = size_of(dtype) * shape.elements(),
                                   .slots = slots,
@@ -146,9 +147,8 @@ void ModelEnds::load_batch() {
   if (has_encoder_)
     load(encoder_tokens_, Part::kEncoderTokens, Action::kCompute, Loaded::kMaskedInputs);
   for (s_.module = 1; s_.module <= s_.chunk().modules; ++s_.module)
-    of_module([&] {
-      load(output().tokens, Part::kBatch, Action::kCompute, Loaded::kText, s_.module);
-    });
+    of_module(
+        [&] { load(output().tokens, Part::kBatch, Action::kCompute, Loaded::kText, s_.module); });
   s_.module = 0;
 }
 
@@ -232,8 +232,8 @@ void ModelEnds::head_forward(const Checkpoints& checkpoints) {
     out.head_input = out.normed.y;
     if (transform_) transform();
     if (!whole) return;
-    const View all = ranks_.gathered(Phase::kForward, Part::kFinalNorm, out.head_input,
-                                     "final.norm.gathered");
+    const View all =
+        ranks_.gathered(Phase::kForward, Part::kFinalNorm, out.head_input, "final.norm.gathered");
     logits_of(all);
     loss(targets());
   });
@@ -366,8 +366,8 @@ void ModelEnds::begin_backward(bool last_micro) {
 void ModelEnds::head_backward(const View& dx) {
   of_module([&] {
     const Output& own = output();
-    const View all = ranks_.gathered(Phase::kBackward, Part::kFinalNorm, own.head_input,
-                                     "final.norm.gathered");
+    const View all =
+        ranks_.gathered(Phase::kBackward, Part::kFinalNorm, own.head_input, "final.norm.gathered");
     View dnorm = head_gradient(all);
     if (transform_) dnorm = transform_backward(dnorm);
     if (scales_logits_) scale(Phase::kBackward, dnorm);
@@ -501,9 +501,8 @@ void ModelEnds::module_forward(const Checkpoints& checkpoints) {
   }
   of_module([&] {
     Output& own = output();
-    own.embedding = kept({.name = "embedding",
-                          .shape = {s_.local_tokens(), s_.h()},
-                          .dtype = s_.compute()});
+    own.embedding =
+        kept({.name = "embedding", .shape = {s_.local_tokens(), s_.h()}, .dtype = s_.compute()});
     embed_module(own.embedding);
     own.embedded = kept_norm(module().embedding_norm, "embedded");
     own.hidden = kept_norm(module().hidden_norm, "hidden");
@@ -537,9 +536,8 @@ void ModelEnds::project(const View& x) {
                         {read(in), half(matrix, which), which == 0 ? write(x) : update(x),
                          module_pass_.workspace()});
   };
-  each_half([&](std::int32_t which) {
-    product(which == 0 ? own.embedded.y : own.hidden.y, which);
-  });
+  each_half(
+      [&](std::int32_t which) { product(which == 0 ? own.embedded.y : own.hidden.y, which); });
 }
 
 // The second one's nodes are told apart as a tile.
@@ -570,11 +568,11 @@ void ModelEnds::project_backward(const View& dx) {
       module_pass_.kernel(Part::kMtpProjection, Action::kWeightGradient,
                           KernelId::kMatmulWeightGradient,
                           {in, read(dx), half(gradient, which), module_pass_.workspace()});
-    inputs[which] = s_.transient(own_name(which == 0 ? "d.embedded" : "d.hidden"), in.shape,
-                                 in.dtype);
-    module_pass_.kernel(Part::kMtpProjection, KernelId::kLinearInputGradient,
-                        {read(dx), half(matrix, which), write(inputs[which]),
-                         module_pass_.workspace()});
+    inputs[which] =
+        s_.transient(own_name(which == 0 ? "d.embedded" : "d.hidden"), in.shape, in.dtype);
+    module_pass_.kernel(
+        Part::kMtpProjection, KernelId::kLinearInputGradient,
+        {read(dx), half(matrix, which), write(inputs[which]), module_pass_.workspace()});
   });
   const View dembedding = s_.transient(own_name("d.embedding"), dx.shape, dx.dtype);
   own.hidden_gradient = s_.transient(own_name("d.before"), dx.shape, dx.dtype);

@@ -118,9 +118,7 @@ class ModelEnds {
   const MtpModule& module() const { return modules_[static_cast<std::size_t>(s_.module - 1)]; }
   const NormBlock& norm() const { return s_.module == 0 ? norm_ : module().final_norm; }
   UnitPass& norm_pass() { return s_.module == 0 ? norm_pass_ : module_pass_; }
-  const View& targets() const {
-    return s_.module == 0 ? targets_.device : output().tokens.device;
-  }
+  const View& targets() const { return s_.module == 0 ? targets_.device : output().tokens.device; }
   bool is_last_module() const { return s_.module == std::ssize(modules_); }
   std::string own_name(const std::string& name) const {
     return s_.module == 0 ? name : "mtp" + std::to_string(s_.module) + "." + name;
@@ -164,15 +162,15 @@ class ModelEnds {
     View head_input;  // [T, h] of the rank's tokens
     View logits;      // [T, Vp]
     // Of a module alone.
-    Loading tokens;         // those of the model, shifted
-    View embedding;         // [T, h] of the rank's tokens
-    Normed embedded;        // by its norm
-    Normed hidden;          // what the module before gives, normalised again
-    View hidden_gradient;   // [T, h] of what the module before gives
+    Loading tokens;        // those of the model, shifted
+    View embedding;        // [T, h] of the rank's tokens
+    Normed embedded;       // by its norm
+    Normed hidden;         // what the module before gives, normalised again
+    View hidden_gradient;  // [T, h] of what the module before gives
   };
   std::vector<Output> outputs_;  // of the model and its modules
-  View loss_, host_loss_;  // [1] f64
-  View loss_again_;        // the same [1] f64, which each tile after the first counts too
+  View loss_, host_loss_;        // [1] f64
+  View loss_again_;              // the same [1] f64, which each tile after the first counts too
   std::map<std::string, View> kept_;
 };
 

@@ -23,7 +23,7 @@ struct Segment {
   std::int32_t first_unit = 0;
   std::int32_t units = 0;
   Replay replay{};
-  std::size_t kind = 0;  // where each kind of layers has layers of its own
+  std::size_t kind = 0;     // where each kind of layers has layers of its own
   std::int32_t module = 0;  // the layer is that of this module; 0: they are the model's
 
   std::int32_t last_unit() const { return first_unit + units - 1; }

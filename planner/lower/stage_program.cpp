@@ -172,9 +172,8 @@ void StageProgram::weight_backward(bool last_micro) {
   View shape_only;
   shape_only.dtype = s_.compute();
   shape_only.shape = {s_.local_tokens(), s_.h()};
-  each_module(false, [&](LayerRun& layer) {
-    layer.backward(Backward::kWeight, shape_only, last_micro);
-  });
+  each_module(false,
+              [&](LayerRun& layer) { layer.backward(Backward::kWeight, shape_only, last_micro); });
   layers_backward(Backward::kWeight, shape_only, last_micro);
 }
 

@@ -938,9 +938,8 @@ constexpr Reason (*kPlanRules[])(const Plan& p, Layers layers) = {
     [](const Plan& p, Layers) { return wrong_precision(p); }};
 // Then of plan and model together.
 constexpr Reason (*kModelRules[])(const Plan& p, const ModelShape& model) = {
-    wrong_ties,    wrong_experts, wrong_split,    wrong_layers,    wrong_encoder,
-    wrong_mtp,     wrong_blocks,  wrong_rounding, wrong_lora_rank, wrong_positions,
-    beyond_counting};
+    wrong_ties,   wrong_experts,  wrong_split,     wrong_layers,    wrong_encoder,  wrong_mtp,
+    wrong_blocks, wrong_rounding, wrong_lora_rank, wrong_positions, beyond_counting};
 
 template <typename Rules, typename What>
 std::optional<Refusal> first_broken(const Rules& rules, const Plan& plan, const What& what) {

@@ -39,7 +39,8 @@ struct Sizes {
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
     const double tables = mtp > 0 ? 3 : 2;
-    return L * layer_elements() + tables * V * h + V + mtp * tp * (2 * h * h + 6 * h) + tp * h * (h + 4) + stacks * (2 * s * h + 4 * h) +
+    return L * layer_elements() + tables * V * h + V + mtp * tp * (2 * h * h + 6 * h) +
+           tp * h * (h + 4) + stacks * (2 * s * h + 4 * h) +
            stacks * (kUnitsPerLayer * L + kUnitsElsewhere) * tiles * replicas * tp * pad +
            stacks * tp *
                (L * (16 * h + uncut + rank * (24 * h + 4 * f + 2 * h * experts)) + 2 * s * h +

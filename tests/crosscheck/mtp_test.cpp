@@ -1,6 +1,6 @@
-// Multi-token prediction: the loss is that of the definition, written here in plain loops, and every
-// strategy trains a model with such modules like one rank. That gradients are the slope of the loss
-// is checked in model_features_test.cpp.
+// Multi-token prediction: the loss is that of the definition, written here in plain loops, and
+// every strategy trains a model with such modules like one rank. That gradients are the slope of
+// the loss is checked in model_features_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -134,8 +134,7 @@ Matrix attention(Matrix qkv, int tokens) {
       for (int key = 0; key <= t; ++key)
         for (int i = 0; i < kHeadSize; ++i)
           out[static_cast<std::size_t>(t * kHidden + head * kHeadSize + i)] +=
-              weights[static_cast<std::size_t>(key)] / all *
-              at(key, kHeads + kKeyHeads + group)[i];
+              weights[static_cast<std::size_t>(key)] / all * at(key, kHeads + kKeyHeads + group)[i];
     }
   return out;
 }
@@ -185,10 +184,9 @@ class Definition {
 
   Matrix layer(const Matrix& x, int number, int s) const {
     const auto w = [&](const char* name) { return of_layer(number, name); };
-    const Matrix qkv = product(rms_norm(x, w("input_layernorm.weight")),
-                               w("self_attn.qkv_proj.weight"), kHidden);
-    const Matrix middle =
-        sum(x, product(attention(qkv, s), w("self_attn.o_proj.weight"), kHidden));
+    const Matrix qkv =
+        product(rms_norm(x, w("input_layernorm.weight")), w("self_attn.qkv_proj.weight"), kHidden);
+    const Matrix middle = sum(x, product(attention(qkv, s), w("self_attn.o_proj.weight"), kHidden));
     const Matrix both = product(rms_norm(middle, w("post_attention_layernorm.weight")),
                                 w("mlp.gate_up_proj.weight"), kHidden);
     Matrix inner;

@@ -160,9 +160,8 @@ std::vector<MtpModule> make_mtp(const ModelConfig& model, const Maker& maker) {
     };
     const NormBlock embedding = norm(Part::kMtpEmbedding, "mtp_embedding_norm");
     const NormBlock hidden = norm(Part::kMtpHidden, "mtp_hidden_norm");
-    const Param projection =
-        own.params.add({own.naming.of("mtp_projection", ".weight"), shape, shape, Init::kNormal,
-                        own.naming.std().usual, true});
+    const Param projection = own.params.add({own.naming.of("mtp_projection", ".weight"), shape,
+                                             shape, Init::kNormal, own.naming.std().usual, true});
     modules.push_back({embedding, hidden, projection, norm(Part::kFinalNorm, "mtp_final_norm")});
   }
   return modules;
@@ -254,9 +253,9 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
              Naming(model),
              params_},
       vocabulary_(vocabulary_of(model, plan)),
-      embedding_(maker_, vocabulary_, embedding_of(model),
-                 model.tied_embeddings || model.mtp_layers > 0 ? Held::kBothEnds
-                                                               : Held::kFirstStage),
+      embedding_(
+          maker_, vocabulary_, embedding_of(model),
+          model.tied_embeddings || model.mtp_layers > 0 ? Held::kBothEnds : Held::kFirstStage),
       embedding_norm_(make_embedding_norm(model, maker_)),
       encoder_(make_encoder(model, maker_, embedding_)),
       layers_(make_layers(kinds, maker_)),
