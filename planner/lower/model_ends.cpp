@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "planner/lower/blocks/linear.h"
 #include "planner/lower/stretches.h"
 
 namespace zplan {
@@ -205,11 +206,10 @@ void ModelEnds::embed(const View& x) {
   if (s_.plan.dropout) drop_embedding(last, x);
 }
 
-// The ring of inputs that go away is written over before a later backward comes.
+// The ring of inputs that go away is written over before a later backward comes, and by modules.
 View ModelEnds::layers_output(const Checkpoints& checkpoints) {
-  if (s_.module > 0) return checkpoints.module_output();
-  const View x = checkpoints.last_output();
-  if (!checkpoints.go_away() || backward_follows()) return x;
+  const View x = s_.module > 0 ? checkpoints.module_output() : checkpoints.last_output();
+  if (!checkpoints.go_away() || (is_last_module() && backward_follows())) return x;
   const View copy = kept(values_.input);
   s_.out.copy({Phase::kForward, Part::kFinalNorm, Action::kMove}, x, copy);
   return copy;
@@ -527,23 +527,27 @@ View ModelEnds::half(View projection, std::int32_t which) const {
   return rows(std::move(projection), which, 2);
 }
 
-// The sum of two products is the product of both inputs side by side.
-void ModelEnds::project(const View& x) {
-  const Output& own = output();
-  const View matrix = module_pass_.parameter(module().projection);
-  const auto product = [&](const View& in, std::int32_t which) {
-    module_pass_.kernel(Part::kMtpProjection, KernelId::kMatmulForward,
-                        {read(in), half(matrix, which), which == 0 ? write(x) : update(x),
-                         module_pass_.workspace()});
-  };
-  each_half(
-      [&](std::int32_t which) { product(which == 0 ? own.embedded.y : own.hidden.y, which); });
-}
-
 // The second one's nodes are told apart as a tile.
 void ModelEnds::each_half(const std::function<void(std::int32_t)>& emit) {
   emit(0);
   s_.out.repeat({.count = 1, .var = Var::kTile, .first = 1}, [&] { emit(1); });
+}
+
+View ModelEnds::rounded(Action action, const View& x) {
+  return rounded_operand(module_pass_, Part::kMtpProjection, action, x);
+}
+
+// The sum of two products is the product of both inputs side by side.
+void ModelEnds::project(const View& x) {
+  const Output& own = output();
+  const View matrix = module_pass_.parameter(module().projection);
+  each_half([&](std::int32_t which) {
+    const View in = rounded(Action::kRoundInput, which == 0 ? own.embedded.y : own.hidden.y);
+    const View weight = rounded(Action::kRoundWeight, half(matrix, which));
+    module_pass_.kernel(
+        Part::kMtpProjection, KernelId::kMatmulForward,
+        {read(in), weight, which == 0 ? write(x) : update(x), module_pass_.workspace()});
+  });
 }
 
 void ModelEnds::module_backward(const View& dx) {
@@ -563,16 +567,18 @@ void ModelEnds::project_backward(const View& dx) {
   const View gradient = trains ? module_pass_.gradient(projection) : View{};
   View inputs[2];
   each_half([&](std::int32_t which) {
-    const View in = read(which == 0 ? own.embedded.y : own.hidden.y);
+    const View& in = which == 0 ? own.embedded.y : own.hidden.y;
+    const View dy = rounded(Action::kRoundGradient, dx);
     if (trains)
       module_pass_.kernel(Part::kMtpProjection, Action::kWeightGradient,
                           KernelId::kMatmulWeightGradient,
-                          {in, read(dx), half(gradient, which), module_pass_.workspace()});
+                          {read(rounded(Action::kRoundInput, in)), read(dy), half(gradient, which),
+                           module_pass_.workspace()});
     inputs[which] =
         s_.transient(own_name(which == 0 ? "d.embedded" : "d.hidden"), in.shape, in.dtype);
-    module_pass_.kernel(
-        Part::kMtpProjection, KernelId::kLinearInputGradient,
-        {read(dx), half(matrix, which), write(inputs[which]), module_pass_.workspace()});
+    module_pass_.kernel(Part::kMtpProjection, KernelId::kLinearInputGradient,
+                        {read(dy), rounded(Action::kRoundWeight, half(matrix, which)),
+                         write(inputs[which]), module_pass_.workspace()});
   });
   const View dembedding = s_.transient(own_name("d.embedding"), dx.shape, dx.dtype);
   own.hidden_gradient = s_.transient(own_name("d.before"), dx.shape, dx.dtype);

@@ -126,6 +126,7 @@ class ModelEnds {
   // Emits nodes of a module, named by its layer.
   void of_module(const std::function<void()>& emit);
   void each_half(const std::function<void(std::int32_t)>& emit);
+  View rounded(Action action, const View& x);
   View half(View projection, std::int32_t which) const;
   void embed_module(const View& x);
   void embed_module_backward(const View& dx);

@@ -855,9 +855,6 @@ Reason wrong_mtp(const Plan& p, const ModelShape& model) {
   if (p.gather.tiles() > 1) return needs("tiles", "1", p.gather.tiles());
   if (p.unit_layers() > 1) return needs("layers per gather unit", "1", p.unit_layers());
   if (p.checkpoint_layers > 1) return needs("layers per checkpoint", "1", p.checkpoint_layers);
-  if (p.placement.activations != Tier::kGpu)
-    return needs("checkpoints on the", "gpu", name(p.placement.activations));
-  if (p.partition_activations) return needs("partitioned checkpoints", "off", "on");
   if (p.delayed_update) return needs("a delayed update", "off", "on");
   if (p.dropout) return needs("dropout", "off", "on");
   return std::nullopt;

@@ -2,9 +2,12 @@
 // every strategy trains a model with such modules like one rank. That gradients are the slope of
 // the loss is checked in model_features_test.cpp.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -12,6 +15,7 @@
 
 #include "exec/data_source.h"
 #include "models/model_config.h"
+#include "models/model_formulas.h"
 #include "planner/lower/blocks/decoder.h"
 #include "planner/program/instances/edges.h"
 #include "planner/program/verify/verify.h"
@@ -351,6 +355,11 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
       {"parts of sequences", [](Plan& p) { p.parallel.cp = 2, p.zero_stage = 3; }},
       {"a ring, two stages",
        [](Plan& p) { p.parallel.cp = 2, p.parallel.ring = 2, p.parallel.pp = 2; }},
+      {"products rounded to fp8",
+       [](Plan& p) {
+         p.kernel_set = "cpu.f64.fp8";
+         p.parallel.pp = 2;
+       }},
       {"the head in pieces", [](Plan& p) { p.head_chunks = 2; }},
       {"the head in pieces, two stages, ZeRO 3",
        [](Plan& p) {
@@ -397,6 +406,32 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.zero_stage = 3;
          p.placement = {Tier::kNvme, Tier::kCpu, Tier::kNvme, Tier::kGpu};
        }},
+      {"checkpoints on the host",
+       [](Plan& p) {
+         p.parallel.dp = 2;
+         p.zero_stage = 3;
+         p.placement.activations = Tier::kCpu;
+         p.recompute = {{Recompute::kFull, 0}};
+       }},
+      {"checkpoints in storage, two stages",
+       [](Plan& p) {
+         p.parallel.pp = 2;
+         p.placement.activations = Tier::kNvme;
+         p.recompute = {{Recompute::kFull, 0}};
+       }},
+      {"checkpoints cut over tensor parallel ranks",
+       [](Plan& p) {
+         p.parallel.tp = 2;
+         p.partition_activations = true;
+         p.recompute = {{Recompute::kFull, 0}};
+       }},
+      {"results of operators on the host and in storage",
+       [](Plan& p) {
+         using enum LayerOperator;
+         p.parallel.pp = 2;
+         p.recompute = {
+             {Recompute::kOperators, 0, {kNorm}, {kQkv, kFc1, kActivation}, {kAttention}}};
+       }},
       {"the update beside backward",
        [](Plan& p) {
          p.parallel.dp = 2;
@@ -428,6 +463,7 @@ void expect_like_one_rank(const ModelConfig& model, const TrainedChoice& trained
     ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
     Plan one = alone;
     one.clip = plan.clip;
+    if (plan.kernel_set.ends_with("fp8")) one.kernel_set = plan.kernel_set;
     const Job expected_job = lower_model(one, model), job = lower_model(plan, model);
     EXPECT_EQ(verify(job), std::vector<std::string>{});
     const exec::RunResult expected = testing_support::run_text(expected_job, options);
@@ -457,6 +493,45 @@ TEST_P(Mtp, EveryStrategyTrainsItsFactorsLikeOneRank) {
 
 TEST_P(Mtp, EveryStrategyTrainsItsLayersAloneLikeOneRank) {
   expect_like_one_rank(tiny(GetParam().features), {.what = Trained::kLayers});
+}
+
+TEST_P(Mtp, ParametersAreThoseThatTheFormulasCount) {
+  const ModelConfig model = tiny(GetParam().features);
+  Plan plan = one_rank();
+  plan.parallel.pp = 2;
+  plan.batch.micro_batch = 2;
+  const Job job = lower_model(plan, model);
+  const exec::RunResult run = testing_support::run_text(job, testing_support::steps(0));
+  std::int64_t elements = 0;
+  for (const auto& [name, values] : testing_support::tensors(job, run))
+    elements += std::ssize(values);
+  EXPECT_EQ(elements, parameter_count(model));
+}
+
+// What two stages have saved one rank goes on with.
+TEST_P(Mtp, CheckpointsAreThoseOfAnyPlan) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("zplan_mtp_" + std::to_string(getpid()));
+  std::filesystem::remove_all(folder);
+  const ModelConfig model = tiny(GetParam().features);
+  const Plan alone = one_rank();
+  Plan plan = alone;
+  plan.parallel.pp = plan.parallel.dp = 2;
+  plan.batch.micro_batch = 2;
+  plan.zero_stage = 3;
+  const Job staged = lower_model(plan, model), job = lower_model(alone, model);
+  exec::RunOptions saving = testing_support::steps(2);
+  saving.save = {.folder = folder.string(), .every = 2};
+  testing_support::run_text(staged, saving);
+  exec::RunOptions resuming = testing_support::steps(4);
+  resuming.resume.path = (folder / "step-000002").string();
+  const exec::RunResult resumed = testing_support::run_text(job, resuming);
+  const exec::RunResult whole = testing_support::run_text(job, testing_support::steps(4));
+  const auto worst = exec::largest_difference(job, resumed.memory, job, whole.memory);
+  if (worst) {
+    EXPECT_NEAR(worst->first, worst->second, 1e-10) << worst->tensor;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Mtp, testing::ValuesIn(kModels),
