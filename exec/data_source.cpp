@@ -112,7 +112,8 @@ void DataSource::load(std::uint64_t seed, std::int64_t sample, std::int64_t sequ
                       std::int64_t begin, std::span<std::int32_t> tokens) const {
   const std::int64_t start = sample_start(seed, sample, sequence) + begin;
   for (std::int64_t i = 0; i < std::ssize(tokens); ++i)
-    tokens[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(token(start + i));
+    tokens[static_cast<std::size_t>(i)] =
+        static_cast<std::int32_t>(token((start + i) % this->tokens()));
 }
 
 }  // namespace zplan::exec

@@ -37,7 +37,7 @@ class DataSource {
   void check(std::int64_t sequence, std::int64_t vocab) const;
 
   std::int64_t sample_start(std::uint64_t seed, std::int64_t sample, std::int64_t sequence) const;
-  // Fills in tokens of the sample, from `begin` on.
+  // Fills in tokens of the sample, from `begin` on; behind the end of the data it begins again.
   void load(std::uint64_t seed, std::int64_t sample, std::int64_t sequence, std::int64_t begin,
             std::span<std::int32_t> tokens) const;
 

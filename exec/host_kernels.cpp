@@ -41,7 +41,7 @@ void load_batch(const KernelCall& call) {
   const std::int64_t batch = tokens.shape()[0], row = tokens.shape()[1];
   const std::int64_t first =
       first_sample(call, global_batch) + call.env.micro * of_all + call.attributes[2];
-  const std::int64_t begin = call.attributes[3];
+  const std::int64_t begin = call.attributes[3], ahead = call.attributes[6];
   const auto loaded = static_cast<Loaded>(call.attributes[4]);
   for (std::int64_t i = 0; i < batch; ++i) {
     const MaskedSample sample{.seed = call.services->train().seed,
@@ -50,7 +50,7 @@ void load_batch(const KernelCall& call) {
                               .vocabulary = call.attributes[5]};
     const std::span own{tokens.as<std::int32_t>() + i * row, static_cast<std::size_t>(row)};
     call.services->data(call.run_step)
-        .load(sample.seed, sample.sample, sample.sequence, begin, own);
+        .load(sample.seed, sample.sample, sample.sequence, begin + ahead, own);
     if (loaded == Loaded::kMaskedInputs) mask_inputs(sample, begin, own);
     if (loaded == Loaded::kMaskedTargets) keep_masked_targets(sample, begin, own);
   }

@@ -121,8 +121,12 @@ std::int64_t vocabulary(const Job& job) {
 // That the tokens which a rank loads lie within their sequences and targets.
 void check_loaded(const Job& job, std::int32_t rank, const Node& node) {
   const Program& program = job.class_of(rank).program;
-  const std::int64_t begin = resolve(program.attributes_of(node), job.mesh.point(rank))[3];
+  const AttributeValues values = resolve(program.attributes_of(node), job.mesh.point(rank));
+  const std::int64_t begin = values[3], ahead = values[6];
   const std::int64_t tokens = program.operands(node)[0].shape[1];
+  if (ahead < 0 || ahead > job.sequence)
+    throw_bad_input(fmt::format("{}: expected tokens up to {} further on, got {}", name(node.role),
+                                job.sequence, ahead));
   if (begin >= 0 && begin + tokens <= job.sequence + 1) return;
   throw_bad_input(fmt::format("{}: expected some of {} tokens of a sequence, got {} from {} on",
                               name(node.role), job.sequence + 1, tokens, begin));

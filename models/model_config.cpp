@@ -44,6 +44,9 @@ constexpr std::string_view kTiedSource = "not in the file: as {} [{}]";
 constexpr std::string_view kModelSource = "stated in the file";
 constexpr Field kKvHeads{"kv_heads", &ModelConfig::kv_heads, 1 << 16};
 constexpr Field kEncoderLayers{"encoder_layers", &ModelConfig::encoder_layers, kMostLayers};
+constexpr Field kMtpLayers{"mtp_layers", &ModelConfig::mtp_layers, 16};
+constexpr std::string_view kMtpLoss = "mtp_loss";
+constexpr double kLeastMtpLoss = 1e-6, kMostMtpLoss = 10;
 constexpr Field kHeadSize{"head_size", &ModelConfig::own_head_size, 1 << 16};
 constexpr std::int64_t kMaxAttentionWidth = 1 << 20;
 // Of latent attention; those with the key-value rank a file has all or none of.
@@ -247,11 +250,37 @@ std::optional<Contradiction> encoder_contradiction(const ModelConfig& m) {
   return std::nullopt;
 }
 
+// Of modules that predict further tokens.
+std::optional<Contradiction> mtp_contradiction(const ModelConfig& m) {
+  if (m.mtp_layers == 0) {
+    if (m.mtp_loss == kUsualMtpLoss) return std::nullopt;
+    return Contradiction{kMtpLoss, "expected no mtp_loss without mtp_layers"};
+  }
+  const LayerFeatures& layer = m.layer;
+  const std::pair<std::string_view, bool> others[] = {
+      {kEncoderLayers.name, m.encoder_layers > 0},
+      {kExpertEvery.name, m.experts && m.experts->takes_turns()},
+      {"full_layers", layer.has_turns()},
+      {"embedding_norm", layer.embedding_norm},
+      {"head_transform", layer.head_transform},
+      {"scaled_logits", layer.scaled_logits},
+      {"bidirectional", layer.bidirectional}};
+  for (const auto& [field, is_there] : others)
+    if (is_there) return Contradiction{field, fmt::format("expected no {} with mtp_layers", field)};
+  if (m.position == Position::kLearned)
+    return Contradiction{
+        kMtpLayers.name,
+        "expected no mtp_layers with position \"learned\": no token has a position "
+        "behind the last one"};
+  return std::nullopt;
+}
+
 // What is wrong with numbers that are each in range; nullopt: nothing.
 std::optional<Contradiction> contradiction(const ModelConfig& model) {
   if (auto problem = head_contradiction(model)) return problem;
   if (auto problem = expert_contradiction(model)) return problem;
   if (auto problem = encoder_contradiction(model)) return problem;
+  if (auto problem = mtp_contradiction(model)) return problem;
   if (parameter_count(model) > kMaxParameters) {
     return Contradiction{
         "layers", fmt::format("expected at most 1e15 parameters, got {}", parameter_count(model))};
@@ -388,6 +417,9 @@ void read_attention(JsonObject& object, ModelConfig& model) {
   }
   if (const auto node = object.optional_member(kHeadSize.name)) read(kHeadSize, *node);
   if (const auto node = object.optional_member(kEncoderLayers.name)) read(kEncoderLayers, *node);
+  if (const auto node = object.optional_member(kMtpLayers.name)) read(kMtpLayers, *node);
+  if (const auto node = object.optional_member(kMtpLoss))
+    model.mtp_loss = node->number(kLeastMtpLoss, kMostMtpLoss);
   if (model.position == Position::kRope) {
     const auto theta = object.optional_member(kRopeTheta.name);
     if (theta) read(kRopeTheta, *theta);
@@ -504,6 +536,10 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
                               {"biases", name(model.biases)},
                               {"qk_norm", model.qk_norm}};
   if (model.encoder_layers > 0) all.push_back({kEncoderLayers.name, model.encoder_layers});
+  if (model.mtp_layers > 0) {
+    all.push_back({kMtpLayers.name, model.mtp_layers});
+    all.push_back({kMtpLoss, model.mtp_loss});
+  }
   if (model.position == Position::kRope) all.push_back({"rope_theta", model.rope_theta});
   if (model.experts) add_expert_fields(*model.experts, all);
   for (const auto& [field, value] : shown_features(model.layer)) all.push_back({field, value});
@@ -588,6 +624,7 @@ void validate(const ModelConfig& model) {
   check(kKvHeads);
   if (model.own_head_size != 0) check(kHeadSize);
   if (model.encoder_layers != 0) check(kEncoderLayers);
+  if (model.mtp_layers != 0) check(kMtpLayers);
   if (model.position == Position::kRope) check(kRopeTheta);
   if (const auto problem = contradiction(model)) {
     throw_bad_input(fmt::format("model \"{}\": {}", model.name, problem->message));

@@ -23,6 +23,7 @@
 namespace zplan {
 
 inline constexpr std::int64_t kMostLayers = 10'000;  // of a model that is read
+inline constexpr double kUsualMtpLoss = 0.1;         // --mtp-loss-scaling-factor [MegatronCore]
 
 enum class Architecture : std::uint8_t { kGpt, kLlama };
 // ALiBi lowers scores by distance [Press22].
@@ -90,6 +91,14 @@ struct ModelConfig {
   // cross-attention to what the last of them gives, normalised [Vaswani17 sec 3.1]. Both look their
   // tokens up in one table, learned positions in one each. The encoder reads as many tokens.
   std::int64_t encoder_layers = 0;
+  // Modules of multi-token prediction behind the last layer, D of them [DeepSeek25 sec 2.2]. Module
+  // k reads, of every token, what the module before it gives (the first: the model), behind its
+  // final norm, and the embedding of the token k further; a norm of each, a product of both with a
+  // matrix 2h x h, a layer of the kind of the last one and a norm give what the model's output head
+  // predicts token k + 1 further from. Embedding and head are the model's. The loss is that of the
+  // model plus `mtp_loss` / D times that of each module.
+  std::int64_t mtp_layers = 0;
+  double mtp_loss = kUsualMtpLoss;
   std::int64_t hidden = 0;            // h
   std::int64_t heads = 0;             // a
   std::int64_t kv_heads = 0;          // g, which divides a

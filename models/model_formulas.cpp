@@ -36,10 +36,11 @@ std::int64_t twice_seen_keys(const ModelConfig& model) {
     const std::int64_t decoder = model.layers - model.encoder_layers;
     return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
   }
-  if (layer.window == 0) return model.layers * s;
+  if (layer.window == 0) return (model.layers + model.mtp_layers) * s;
   std::int64_t windowed = 0;
-  for (std::int64_t i = 0; i < model.layers; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
-  return (model.layers - windowed) * s + windowed * (2 * w - w * w / s);
+  const std::int64_t all = model.layers + model.mtp_layers;
+  for (std::int64_t i = 0; i < all; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
+  return (all - windowed) * s + windowed * (2 * w - w * w / s);
 }
 
 // Elements of the latents of a token.
@@ -87,8 +88,9 @@ std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
 
 // Of what all layers have so many experts of.
 std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t experts) {
-  const std::int64_t dense = model.dense_layers(), others = model.layers - dense;
-  return model.layers * attention_parameter_count(model) +
+  const std::int64_t dense = model.dense_layers(), all = model.layers + model.mtp_layers;
+  const std::int64_t others = all - dense;
+  return all * attention_parameter_count(model) + mtp_projection_count(model) +
          (model.layers - model.encoder_layers) * cross_parameter_count(model) +
          dense * mlp_parameter_count(model, model.ffn) +
          others * feed_forward_parameter_count(model, experts) +
@@ -96,6 +98,14 @@ std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t 
 }
 
 }  // namespace
+
+std::int64_t mtp_projection_count(const ModelConfig& model) {
+  return model.mtp_layers * 2 * model.hidden * model.hidden;
+}
+
+std::int64_t further_head_elements(const ModelConfig& model) {
+  return model.mtp_layers * model.vocab * model.hidden;
+}
 
 std::int64_t qkv_parameter_count(const ModelConfig& model) {
   if (!model.latent) return model.hidden * model.qkv_width();
@@ -138,10 +148,13 @@ std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t rows = model.positions() + model.layer.unused_positions + model.layer.segments;
   const std::int64_t stacks = model.encoder_layers > 0 ? 2 : 1;
   const std::int64_t positions = stacks * (rows * h + model.layer.relative_buckets * model.heads);
+  constexpr std::int64_t kMtpNorms = 3;
   const std::int64_t norms =
-      (stacks + (model.layer.embedding_norm ? 1 : 0)) * norm_parameter_count(model);
+      (stacks + (model.layer.embedding_norm ? 1 : 0) + kMtpNorms * model.mtp_layers) *
+      norm_parameter_count(model);
   const std::int64_t plain = model.encoder_layers + model.dense_layers();
-  std::int64_t layers = (model.layers - plain) * layer_parameter_count(model);
+  std::int64_t layers = (model.layers + model.mtp_layers - plain) * layer_parameter_count(model) +
+                        mtp_projection_count(model);
   if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
   const std::int64_t head =
       model.layer.head_transform ? h * h + h + norm_parameter_count(model) + model.vocab : 0;
@@ -150,7 +163,8 @@ std::int64_t parameter_count(const ModelConfig& model) {
 
 std::int64_t active_parameter_count(const ModelConfig& model) {
   const std::int64_t left_out = model.expert_count() - model.experts_per_token();
-  const std::int64_t biases = model.expert_layers() * left_out * model.expert_bias_width();
+  const std::int64_t with_experts = model.expert_layers() + (model.experts ? model.mtp_layers : 0);
+  const std::int64_t biases = with_experts * left_out * model.expert_bias_width();
   return parameter_count(model) - matmul_parameter_count(model) +
          active_matmul_parameter_count(model) - biases;
 }
@@ -162,7 +176,8 @@ std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel
 
 Flops model_flops_per_token(const ModelConfig& model) {
   const std::int64_t weights =
-      kPassesOverForward * kFlopPerMultiplyAdd * active_matmul_parameter_count(model);
+      kPassesOverForward * kFlopPerMultiplyAdd *
+      (active_matmul_parameter_count(model) + further_head_elements(model));
   // Scores and weighted values: products of a d and a v multiply-adds for each key that is seen
   // [derived].
   const std::int64_t columns = model.heads * model.head_size() + model.attention_width();

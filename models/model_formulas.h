@@ -11,6 +11,7 @@
 //   norms     two LayerNorms 4h or RMSNorms 2h, one where it serves both branches of a parallel
 //             residual, two more of what branches give; a score of each head a; gains of the norms
 //             of queries and keys 2d, of latents q + c
+// A module of multi-token prediction has a layer as the last one, a matrix 2h h and three norms.
 // Outside: tokens V h, the last norm 2h or h, one of the embeddings, learned positions s h and
 // unused rows, and an output head V h when
 // the embeddings are not tied.
@@ -23,6 +24,8 @@
 //   6 L a d s = 3 x (2 products of 2 s a d flop, half of them masked), with values of v elements
 //   3 L a (d + v) s; with a window of w tokens 2 w - w^2 / s in the place of s, both ways 2 s;
 //   recomputation is never in it, nor is the rotation of queries and keys.
+//   Each module of multi-token prediction adds its layer, its matrix and the head once more, which
+//   it shares, as Megatron counts them (num_floating_point_operations) [MegatronCore].
 // B = sequences per step. Step totals exceed int64 (1T: 1.6e19), so they are doubles, in flop.
 #pragma once
 
@@ -43,6 +46,10 @@ std::int64_t matmul_parameter_count(const ModelConfig& model);
 // Of these and of all, what a token goes through: of the experts those that are chosen for it.
 std::int64_t active_matmul_parameter_count(const ModelConfig& model);  // N above
 std::int64_t active_parameter_count(const ModelConfig& model);
+// Of the head, which N has once: what modules of multi-token prediction multiply with it again.
+std::int64_t further_head_elements(const ModelConfig& model);
+// Of the matrices ahead of their layers, which N has.
+std::int64_t mtp_projection_count(const ModelConfig& model);
 
 // Rows of the embedding as stored: a multiple of 128 x tp [Shoeybi19 sec 3], and of tp equal pieces
 // of so many tiles.

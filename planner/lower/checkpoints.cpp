@@ -75,15 +75,15 @@ void CheckpointBuffers::declare(const Declare& declare) const {
 Checkpoints::Checkpoints(Stage& stage, const Chunk& chunk)
     : s_(stage), chunk_(chunk), buffers_(stage), transfers_(stage) {
   const bool away = chunk.layers > 0 && buffers_.go_away();
-  const std::int32_t inputs = (count() + 1) * chunk.in_flight;
-  boundary_ = s_.out.add(buffers_.inputs(away).times(away ? 1 : inputs, chunk.prefix()));
+  const std::int32_t all = inputs() * chunk.in_flight;
+  boundary_ = s_.out.add(buffers_.inputs(away).times(away ? 1 : all, chunk.prefix()));
   if (away) away_ = s_.out.add(buffers_.home().times(count() * chunk.in_flight, chunk.prefix()));
 }
 
 View Checkpoints::boundary(std::int32_t shift) const {
   SlotExpr slot = saved().slot();
-  slot.base += shift;
-  slot.per_micro = away_ ? 0 : count() + 1;
+  slot.base += shift + s_.module;
+  slot.per_micro = away_ ? 0 : inputs();
   return view_of(boundary_, s_.compute(), {s_.local_tokens(), s_.h()}, slot);
 }
 

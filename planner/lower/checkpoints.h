@@ -58,7 +58,11 @@ class Checkpoints {
   bool has_output() const { return s_.replay_member() + 1 == buffers_.together; }
   // Of the first layer and of the last, outside such a loop.
   View first_input() const { return input_of(chunk_.first_layer); }
-  View last_output() const { return input_of(chunk_.first_layer + chunk_.layers); }
+  View last_output() const { return input_of(chunk_.first_layer + chunk_.model_layers()); }
+  // Of the layer of the module that is emitted (Stage::module): its input is not what the layer
+  // before gives, so that it has a slot of its own.
+  View module_input() const { return input_of(chunk_.layer_of(s_.module)); }
+  View module_output() const { return input_of(chunk_.layer_of(s_.module) + 1); }
 
   // Sends the layer's input away, if it has a checkpoint; in forward's layer loop.
   void save();
@@ -72,6 +76,7 @@ class Checkpoints {
   View between(const char* pass, std::int32_t member) const;
   View home() const;
   std::int32_t count() const { return chunk_.layers / buffers_.together; }
+  std::int32_t inputs() const { return count() + 1 + chunk_.modules; }
   // The how-many-th checkpoint is the layer's, goes away, and comes back, in the layer loop.
   Ordinal saved() const;
   Ordinal loaded() const;

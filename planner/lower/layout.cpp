@@ -61,6 +61,7 @@ class LayoutBuilder {
   void build() {
     bool has_layers = false;
     for (const Operator& op : params_.operators()) {
+      if (op.part == Part::kHead) layout_.has_head = true;
       if (op.held != Held::kByLayer) {
         auto [own, whole] = members(op);
         own.insert(own.end(), whole.begin(), whole.end());

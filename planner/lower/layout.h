@@ -57,7 +57,8 @@ struct Layout {
   using Places = std::vector<ParamPlace>;           // by index of the parameter
   // By layer of an iteration; what is outside the layers stands with the first.
   std::vector<Places> places;
-  bool owned = false;  // whether each layer has an owner
+  bool owned = false;     // whether each layer has an owner
+  bool has_head = false;  // an output head apart from the embedding
 
   // The place of a parameter in this layer of an iteration, or in the first layer that has it.
   const ParamPlace& of(Param p, std::int32_t member = 0) const;
@@ -77,7 +78,7 @@ struct Layout {
   bool has_ring(UnitIndex unit) const { return units[unit].per_layer || units[unit].tiles > 1; }
   // What the output head multiplies with: a unit of its own or a tied embedding.
   bool is_head(UnitIndex unit) const {
-    return part[unit] == Part::kHead || held[unit] == Held::kBothEnds;
+    return part[unit] == Part::kHead || (!has_head && held[unit] == Held::kBothEnds);
   }
   // Of so many ranks that share the states of other units, those that share this one's.
   std::int32_t shards_of(UnitIndex unit, std::int32_t shards) const {

@@ -31,10 +31,14 @@ std::vector<Segment> cut_segments(const Decoder& model, const Stage& stage, cons
   for (std::int32_t unit = chunk.first_layer / together;
        unit < (chunk.first_layer + chunk.layers) / together; ++unit) {
     const std::int64_t layer = unit * together;
-    const Replay replay = replay_of(stage.plan, layer);
+    // The layers of modules are recomputed as the last one.
+    const Replay replay = replay_of(stage.plan, std::min(layer, stage.model_layers - 1));
     const std::size_t kind = kind_of(model, layer);
-    if (segments.empty() || segments.back().replay != replay || segments.back().kind != kind)
-      segments.push_back({unit, 0, replay, kind});
+    const auto module =
+        static_cast<std::int32_t>(std::max<std::int64_t>(0, layer - stage.model_layers + 1));
+    if (segments.empty() || segments.back().replay != replay || segments.back().kind != kind ||
+        segments.back().module != module)
+      segments.push_back({unit, 0, replay, kind, module});
     ++segments.back().units;
   }
   return segments;
@@ -53,7 +57,8 @@ std::vector<Chunk> make_chunks(const Decoder& model, const Stage& stage, const P
     Chunk chunk{.number = number, .piece = stage.chunk_map.position(stage.index, number)};
     for (std::int32_t piece = 0; piece < chunk.piece; ++piece)
       chunk.first_layer += stage.plan.layers_of_piece(stage.model_layers, piece);
-    chunk.layers = stage.plan.layers_of_piece(stage.model_layers, chunk.piece);
+    if (stage.is_last(chunk)) chunk.modules = static_cast<std::int32_t>(stage.mtp_layers);
+    chunk.layers = stage.plan.layers_of_piece(stage.model_layers, chunk.piece) + chunk.modules;
     chunk.in_flight = kept_in_flight(stage.plan, stage.index, order, number).span;
     chunk.loaded = loaded_in_flight(stage, chunk);
     chunk.between_parts = input_to_weight(order.passes, number).span;

@@ -11,10 +11,18 @@
 //
 // A head worked off in several pieces of the tokens runs forward and backward, piece by piece, at
 // the begin of backward.
+//
+// Modules of multi-token prediction [DeepSeek25 sec 2.2] stand behind the head of the model, on the
+// stage that has it, each with its own tokens: those of the model, shifted. Forward goes through
+// the model's head and the modules one after the other, backward the other way round. They look up
+// in the model's table, of which that stage has a copy, and use its head: gradients of both stay
+// open until all have added to theirs. What they emit is of the layer behind those of the model.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "planner/lower/blocks/decoder.h"
 #include "planner/lower/checkpoints.h"
@@ -50,9 +58,14 @@ class ModelEnds {
   // the device.
   void load_batch();
   void embed(const View& x);  // x [T, h] of the rank's tokens, first chunk
-  // Of the last chunk's output; ends with the loss.
+  // Of the last chunk's output, or of that of a module; ends with the loss.
   void head_forward(const Checkpoints& checkpoints);
-  void head_backward(const View& dx, bool last_micro);
+  // Of the last chunk, ahead of its heads.
+  void begin_backward(bool last_micro);
+  void head_backward(const View& dx);
+  // Of the module that is emitted (Stage::module): what is ahead of its layer.
+  void module_forward(const Checkpoints& checkpoints);
+  void module_backward(const View& dx);
   void embed_backward(const View& dx, bool last_micro);
   // What an encoder reads: the tokens of the micro-batch, masked [Lewis20 sec 2.2].
   const View& encoder_tokens() const { return encoder_tokens_.device; }
@@ -62,14 +75,16 @@ class ModelEnds {
   View finish_loss();
 
  private:
-  View input(const char* name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
-  View kept(const ValueSpec& value);
+  View input(const std::string& name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
+  View kept(ValueSpec value);
+  Normed kept_norm(const NormBlock& norm, const std::string& name);
   // What a rank loads on the host and copies to the device.
   struct Loading {
     View host, device;  // [b, s+1] i32, of each stretch
   };
-  Loading loading(const char* name, const Chunk& chunk);
-  void load(const Loading& loading, Part part, Action action, Loaded loaded);
+  Loading loading(const std::string& name, const Chunk& chunk);
+  void load(const Loading& loading, Part part, Action action, Loaded loaded,
+            std::int64_t ahead = 0);
   bool loads_tokens(const Chunk& chunk) const;
   bool loads_targets(const Chunk& chunk) const;
   // Whether no other pass comes between the forward and the backward of a micro-batch.
@@ -90,9 +105,34 @@ class ModelEnds {
   void transform();
   View transform_backward(const View& dy);
   View head_gradient(const View& x);  // of its input, of the rank's tokens
+  void close_head();
   void head_backward_by_tiles(const View& x, const View& dx);
   void head_by_pieces(const View& x, const View& dhead, const View& dx);
   View targets_of(std::int32_t piece) const;
+
+  // Of the module that is emitted, or of the model.
+  struct Output;
+  Output& output() { return outputs_[static_cast<std::size_t>(s_.module)]; }
+  const Output& output() const { return outputs_[static_cast<std::size_t>(s_.module)]; }
+  const Output& before() const { return outputs_[static_cast<std::size_t>(s_.module - 1)]; }
+  const MtpModule& module() const { return modules_[static_cast<std::size_t>(s_.module - 1)]; }
+  const NormBlock& norm() const { return s_.module == 0 ? norm_ : module().final_norm; }
+  UnitPass& norm_pass() { return s_.module == 0 ? norm_pass_ : module_pass_; }
+  const View& targets() const { return s_.module == 0 ? targets_.device : output().tokens.device; }
+  bool is_last_module() const { return s_.module == std::ssize(modules_); }
+  std::string own_name(const std::string& name) const {
+    return s_.module == 0 ? name : "mtp" + std::to_string(s_.module) + "." + name;
+  }
+  // Emits nodes of a module, named by its layer.
+  void of_module(const std::function<void()>& emit);
+  void each_half(const std::function<void(std::int32_t)>& emit);
+  View rounded(Action action, const View& x);
+  View half(View projection, std::int32_t which) const;
+  void embed_module(const View& x);
+  void embed_module_backward(const View& dx);
+  void project(const View& x);
+  void project_backward(const View& dx);
+  void close_modules();
 
   Stage& s_;
   const Embedding& embedding_;
@@ -100,8 +140,11 @@ class ModelEnds {
   const NormBlock& norm_;
   const std::optional<HeadTransform>& transform_;
   const Head& head_;
+  const std::vector<MtpModule>& modules_;
+  double modules_loss_;
   const HeadValues values_;
   UnitPass embedding_pass_, norm_pass_, head_pass_;
+  UnitPass module_pass_, further_pass_;  // of the modules' unit, and of their look-ups
   TensorParallel ranks_;
   View scalars_;
   bool has_encoder_;
@@ -113,13 +156,22 @@ class ModelEnds {
   View embedding_mask_;  // [T, h] of their dropout
   View embedding_sum_;   // [T, h] before their norm
   Normed embedded_;      // by it
-  View x_;               // [T, h] output of the layers
-  Normed normed_;        // by the final norm
   HeadTransform::Result transformed_;
-  View head_input_;        // [T, h] of the rank's tokens
-  View logits_;            // [T, Vp]
-  View loss_, host_loss_;  // [1] f64
-  View loss_again_;        // the same [1] f64, which each tile after the first counts too
+  struct Output {
+    View x;           // [T, h] output of the layers
+    Normed normed;    // by the final norm
+    View head_input;  // [T, h] of the rank's tokens
+    View logits;      // [T, Vp]
+    // Of a module alone.
+    Loading tokens;        // those of the model, shifted
+    View embedding;        // [T, h] of the rank's tokens
+    Normed embedded;       // by its norm
+    Normed hidden;         // what the module before gives, normalised again
+    View hidden_gradient;  // [T, h] of what the module before gives
+  };
+  std::vector<Output> outputs_;  // of the model and its modules
+  View loss_, host_loss_;        // [1] f64
+  View loss_again_;              // the same [1] f64, which each tile after the first counts too
   std::map<std::string, View> kept_;
 };
 

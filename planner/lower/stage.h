@@ -23,7 +23,8 @@ struct Segment {
   std::int32_t first_unit = 0;
   std::int32_t units = 0;
   Replay replay{};
-  std::size_t kind = 0;  // where each kind of layers has layers of its own
+  std::size_t kind = 0;     // where each kind of layers has layers of its own
+  std::int32_t module = 0;  // the layer is that of this module; 0: they are the model's
 
   std::int32_t last_unit() const { return first_unit + units - 1; }
 };
@@ -43,7 +44,8 @@ struct Chunk {
   std::int32_t number = 0;  // among those of the stage
   std::int32_t piece = 0;   // of the model: its position
   std::int32_t first_layer = 0;
-  std::int32_t layers = 0;
+  std::int32_t layers = 0;   // those of modules among them
+  std::int32_t modules = 0;  // of multi-token prediction, behind the model's last layer
   std::vector<Segment> segments{};
   // Slots for the micro-batches that have gone forward and whose gradient of the weights is still
   // to come [Narayanan21 sec 2.2], and for those between the two parts of backward; 0: it is one
@@ -54,6 +56,11 @@ struct Chunk {
 
   // What the names of its buffers begin with.
   std::string prefix() const { return number == 0 ? "" : "chunk" + std::to_string(number) + "."; }
+  std::int32_t model_layers() const { return layers - modules; }
+  // That of a module, counted from 1.
+  std::int32_t layer_of(std::int32_t module) const {
+    return first_layer + model_layers() + module - 1;
+  }
 };
 
 // Numbers the uses of a ring: an instance is use base + per_layer * layer + per_tile * tile.
@@ -100,6 +107,8 @@ struct Stage : Sizes {
   View workspace{};  // scratch of the compute lane
   // The first unit of the loop that is emitted.
   std::int32_t first_of_loop = 0;
+  // What is emitted is of this module of multi-token prediction, from 1 on; 0: of the model.
+  std::int32_t module = 0;
   // A layer is replayed whose backward comes after those of others.
   bool replays_ahead = false;
   // Of the step [2] f64: the auxiliary loss of experts, and choices of one that were dropped; and

@@ -131,7 +131,7 @@ void StageProgram::forward() {
     boundaries_.take_input();
   }
   const LayerRuns& layers = layers_[s_.current];
-  for (std::size_t i = 0; i < layers.size(); ++i) {
+  for (std::size_t i = 0; i < segments_of_model(); ++i) {
     if (begins_decoder(i)) {
       const View between = checkpoints().input_of(encoder_->layers());
       encoder_->finish(between);
@@ -140,7 +140,7 @@ void StageProgram::forward() {
     layers[i]->forward();
   }
   if (s_.is_last(chunk)) {
-    ends_.head_forward(checkpoints());
+    heads_forward();
   } else {
     boundaries_.give_output();
   }
@@ -152,7 +152,7 @@ void StageProgram::backward(Backward what, bool last_of_step) {
   const bool last_micro = last_of_step || s_.updates_each;  // of those that an update is made of
   const View dx = boundaries_.gradient();
   if (s_.is_last(s_.chunk())) {
-    ends_.head_backward(dx, last_micro);
+    heads_backward(what, dx, last_micro);
   } else {
     boundaries_.take_gradient(dx);
   }
@@ -172,12 +172,53 @@ void StageProgram::weight_backward(bool last_micro) {
   View shape_only;
   shape_only.dtype = s_.compute();
   shape_only.shape = {s_.local_tokens(), s_.h()};
+  each_module(false,
+              [&](LayerRun& layer) { layer.backward(Backward::kWeight, shape_only, last_micro); });
   layers_backward(Backward::kWeight, shape_only, last_micro);
+}
+
+// Buffers of a module's layer are apart from those of other layers, with the logits between them.
+void StageProgram::heads_forward() {
+  ends_.head_forward(checkpoints());
+  each_module(true, [&](LayerRun& layer) {
+    s_.body.next_body();
+    ends_.module_forward(checkpoints());
+    layer.forward();
+    ends_.head_forward(checkpoints());
+  });
+}
+
+// A module's gradient of its layer goes through the same buffer as that of the model's last one.
+void StageProgram::heads_backward(Backward what, const View& dx, bool last_micro) {
+  ends_.begin_backward(last_micro);
+  each_module(false, [&](LayerRun& layer) {
+    ends_.head_backward(dx);
+    layer.backward(what, dx, last_micro);
+    ends_.module_backward(dx);
+    s_.body.next_body();
+  });
+  ends_.head_backward(dx);
+}
+
+// The segments of modules, one layer each, come last.
+std::size_t StageProgram::segments_of_model() const {
+  const Chunk& chunk = s_.chunk();
+  return chunk.segments.size() - static_cast<std::size_t>(chunk.modules);
+}
+
+void StageProgram::each_module(bool upwards, const std::function<void(LayerRun&)>& emit) {
+  const LayerRuns& layers = layers_[s_.current];
+  const std::int32_t modules = s_.chunk().modules;
+  for (std::int32_t i = 0; i < modules; ++i) {
+    s_.module = upwards ? i + 1 : modules - i;
+    emit(*layers[segments_of_model() + static_cast<std::size_t>(s_.module - 1)]);
+  }
+  s_.module = 0;
 }
 
 void StageProgram::layers_backward(Backward what, const View& dx, bool last_micro) {
   const LayerRuns& layers = layers_[s_.current];
-  for (std::size_t i = layers.size(); i-- > 0;) {
+  for (std::size_t i = segments_of_model(); i-- > 0;) {
     layers[i]->backward(what, dx, last_micro);
     if (!begins_decoder(i)) continue;
     ends_.embed_backward(dx, last_micro);

@@ -1,6 +1,7 @@
 // The step of one stage: begin, passes of its chunks, update, report.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -34,6 +35,11 @@ class StageProgram {
   void backward(Backward what, bool last_of_step);
   void weight_backward(bool last_micro);
   void layers_backward(Backward what, const View& dx, bool last_micro);
+  void heads_forward();
+  void heads_backward(Backward what, const View& dx, bool last_micro);
+  std::size_t segments_of_model() const;  // of the current chunk
+  // Calls `emit` with the layer of each module of the chunk, while that is the one that is emitted.
+  void each_module(bool upwards, const std::function<void(LayerRun&)>& emit);
   // Whether the encoder's layers end before this segment.
   bool begins_decoder(std::size_t segment) const;
   void report();

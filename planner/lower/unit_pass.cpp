@@ -27,7 +27,7 @@ View UnitPass::gradient(Param param) {
 }
 
 void UnitPass::done(Param param) {
-  if (trains(param)) gradients_.close(release(param), last_micro_);
+  if (trains(param) && !keeps_open_) gradients_.close(release(param), last_micro_);
 }
 
 Gradients::Open UnitPass::release(Param param) {

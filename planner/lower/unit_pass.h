@@ -22,6 +22,8 @@ class UnitPass : public Emission {
   void begin(Phase phase);
   using Emission::enter;  // what is at hand stays
   void set_last(bool last_micro) { last_micro_ = last_micro; }
+  // Whether gradients stay open when a block is done with them, since others add to them.
+  void keep_open(bool keep) { keeps_open_ = keep; }
 
   View parameter(Param param) override;
   View gradient(Param param) override;
@@ -30,6 +32,8 @@ class UnitPass : public Emission {
   // Hands the open gradients of a parameter over: another block adds to them.
   Gradients::Open release(Param param);
   void adopt(Gradients::Open open);
+  // What is written next of the gradient adds to it.
+  void add_to(Param param) { adopt(release(param)); }
 
  private:
   void begin_tile() override { resident_.clear(); }
@@ -42,6 +46,7 @@ class UnitPass : public Emission {
   Gradients& gradients_;
   std::optional<Part> part_;
   bool last_micro_ = false;
+  bool keeps_open_ = false;
   std::map<UnitIndex, Parameters::Resident> resident_;
   std::map<UnitIndex, Gradients::Open> open_;
 };

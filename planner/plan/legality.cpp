@@ -842,6 +842,24 @@ Reason wrong_encoder(const Plan& p, const ModelShape& model) {
   return std::nullopt;
 }
 
+// What modules of multi-token prediction, behind the last layer, do not go together with yet.
+Reason wrong_mtp(const Plan& p, const ModelShape& model) {
+  if (model.mtp_layers == 0) return std::nullopt;
+  const auto needs = [](const char* what, const char* works, auto is) {
+    return fmt::format("a model with mtp_layers needs {} {}, not {}", what, works, is);
+  };
+  const ChunkMap pieces = pieces_of(p);
+  const bool turns = pieces.size() > 1 && pieces.at(0).rank == pieces.at(pieces.size() - 1).rank;
+  if (turns || pairs_replicas(p) || reaches_across_steps(p) || updates_each_micro_batch(p))
+    return needs("schedule", "1f1b, gpipe, interleaved or zb-h1", name(p.schedule));
+  if (p.gather.tiles() > 1) return needs("tiles", "1", p.gather.tiles());
+  if (p.unit_layers() > 1) return needs("layers per gather unit", "1", p.unit_layers());
+  if (p.checkpoint_layers > 1) return needs("layers per checkpoint", "1", p.checkpoint_layers);
+  if (p.delayed_update) return needs("a delayed update", "off", "on");
+  if (p.dropout) return needs("dropout", "off", "on");
+  return std::nullopt;
+}
+
 Reason beyond_counting(const Plan& p, const ModelShape& model) {
   if (const double flops = flops_bound(p, model); flops > kMaxFlopsPerOp)
     return fmt::format(
@@ -917,7 +935,7 @@ constexpr Reason (*kPlanRules[])(const Plan& p, Layers layers) = {
     [](const Plan& p, Layers) { return wrong_precision(p); }};
 // Then of plan and model together.
 constexpr Reason (*kModelRules[])(const Plan& p, const ModelShape& model) = {
-    wrong_ties,   wrong_experts,  wrong_split,     wrong_layers,    wrong_encoder,
+    wrong_ties,   wrong_experts,  wrong_split,     wrong_layers,    wrong_encoder,  wrong_mtp,
     wrong_blocks, wrong_rounding, wrong_lora_rank, wrong_positions, beyond_counting};
 
 template <typename Rules, typename What>

@@ -373,6 +373,7 @@ struct ModelShape {
   std::int64_t dense_layers = 0;      // that have no experts
   std::int64_t kind_layers = 1;       // after which layers with and without begin again
   std::int64_t encoder_layers = 0;    // the first, to whose output the others attend
+  std::int64_t mtp_layers = 0;        // behind the last, of modules that predict further tokens
   std::int64_t shared_ffn = 0;        // columns of the expert that all tokens share
   bool balances_experts = false;      // by an auxiliary loss
   bool moves_selection_bias = false;  // by their loads
@@ -403,6 +404,7 @@ ModelShape shape_of(const Model& model) {
           .dense_layers = model.dense_layers(),
           .kind_layers = model.kind_layers(),
           .encoder_layers = model.encoder_layers,
+          .mtp_layers = model.mtp_layers,
           .shared_ffn = model.shared_ffn(),
           .balances_experts = model.balances_experts(),
           .moves_selection_bias = model.moves_selection_bias(),

@@ -28,6 +28,7 @@ struct Sizes {
   double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards, uncut, pad, rank;
   double u, w, r, experts;
   double stacks;  // 2 with an encoder, whose decoder has two attentions per layer
+  double mtp;     // modules of multi-token prediction, whose layers L counts, too
 
   // With the factors of up to eight products, and those of each expert.
   double layer_elements() const {
@@ -37,7 +38,9 @@ struct Sizes {
   double largest_unit() const { return layer_elements() + V * h + s * h + replicas * pad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
-    return L * layer_elements() + 2 * V * h + V + tp * h * (h + 4) + stacks * (2 * s * h + 4 * h) +
+    const double tables = mtp > 0 ? 3 : 2;
+    return L * layer_elements() + tables * V * h + V + mtp * tp * (2 * h * h + 6 * h) +
+           tp * h * (h + 4) + stacks * (2 * s * h + 4 * h) +
            stacks * (kUnitsPerLayer * L + kUnitsElsewhere) * tiles * replicas * tp * pad +
            stacks * tp *
                (L * (16 * h + uncut + rank * (24 * h + 4 * f + 2 * h * experts)) + 2 * s * h +
@@ -53,7 +56,7 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .f = real(std::max(model.ffn, model.expert_ffn)),
           .a = real(model.heads),
           .V = real(model.vocab) + kVocabularyPad * tables,
-          .L = real(model.layers),
+          .L = real(model.layers + model.mtp_layers),
           .s = real(batch.sequence),
           .T = real(batch.micro_batch) * real(batch.sequence),
           .replicas = real(plan.replicas()),
@@ -70,7 +73,8 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
                real(model.shared_ffn) + real(model.experts),
           .r = real(model.experts_per_token) * real(plan.parallel.ep),
           .experts = real(model.experts),
-          .stacks = model.encoder_layers > 0 ? 2.0 : 1.0};
+          .stacks = model.encoder_layers > 0 ? 2.0 : 1.0,
+          .mtp = real(model.mtp_layers)};
 }
 
 // Of all ranks, in elements: parameters, gradients, master copy and two moments [Rajbhandari20
@@ -100,7 +104,7 @@ double activation_elements(const Plan& plan, const Sizes& z) {
   const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
   const double layers = plan.stage_layers.empty() ? z.L / z.pp + z.pieces / z.pp : z.L;
   // logits, statistics of their pieces, final norm, tokens, what a tile adds
-  const double ends = z.T * (z.V + 6 * z.tp * z.tiles + z.stacks * 10 * z.h);
+  const double ends = z.T * (1 + z.mtp) * (z.V + 6 * z.tp * z.tiles + z.stacks * 10 * z.h);
   const double at_work = 3.0 + plan.checkpoint_layers;  // layers of one backward
   return (layers + 2 * z.pieces / z.pp) * most_in_flight(plan) * per_slot + at_work * one_layer +
          ends;

@@ -35,6 +35,12 @@ Explanation parameters(const ModelConfig& model) {
   } else {
     out.terms.push_back(layers(model.layers, layer_parameter_count(model), "", model));
   }
+  if (model.mtp_layers > 0) {
+    out.terms.push_back(layers(model.mtp_layers, layer_parameter_count(model),
+                               " of modules that predict further tokens", model));
+    out.terms.push_back(term("a matrix 2h h ahead of each of these",
+                             of(mtp_projection_count(model)), TermUnit::kNone, kForm));
+  }
   const double table = of(model.vocab) * of(model.hidden);
   out.terms.push_back(term(model.tied_embeddings ? "embedding, which is the output head, too: V h"
                                                  : "embedding and output head: 2 V h",
@@ -51,12 +57,13 @@ Explanation parameters(const ModelConfig& model) {
 Explanation active_parameters(const ModelConfig& model) {
   const ExpertShape& experts = *model.experts;
   const double all = of(parameter_count(model)), active = of(active_parameter_count(model));
-  return sum_of(
-      "model.active_parameters", active, TermUnit::kNone, "parameters that a token goes through",
-      {term("all", all, TermUnit::kNone, "model.parameters"),
-       term(fmt::format("{} of {} experts in {} layers, not chosen for it",
-                        experts.count - experts.per_token, experts.count, model.expert_layers()),
-            active - all, TermUnit::kNone, kForm)});
+  return sum_of("model.active_parameters", active, TermUnit::kNone,
+                "parameters that a token goes through",
+                {term("all", all, TermUnit::kNone, "model.parameters"),
+                 term(fmt::format("{} of {} experts in {} layers, not chosen for it",
+                                  experts.count - experts.per_token, experts.count,
+                                  model.expert_layers() + model.mtp_layers),
+                      active - all, TermUnit::kNone, kForm)});
 }
 
 }  // namespace

@@ -111,6 +111,7 @@ Explanation model_flops(const Explained& plan) {
   const double tokens = static_cast<double>(plan.job.global_batch * plan.job.sequence);
   const double whole = model_flops_per_step(model, plan.job.global_batch);
   const double matrices = 6 * static_cast<double>(active_matmul_parameter_count(model)) * tokens;
+  const double heads = 6 * static_cast<double>(further_head_elements(model)) * tokens;
   constexpr std::string_view kForm = "models/model_formulas.h";
   Explanation out = sum_of(
       "flop.model", plan.model_flops, TermUnit::kFlops,
@@ -121,7 +122,12 @@ Explanation model_flops(const Explained& plan) {
             matrices, TermUnit::kFlops, kForm),
        term(
            "attention, 6 L a s x tokens where it is causal and without windows, a columns of heads",
-           whole - matrices, TermUnit::kFlops, kForm)});
+           whole - matrices - heads, TermUnit::kFlops, kForm)});
+  if (heads > 0)
+    out.terms.push_back(term(fmt::format("the head once more in each of {} modules that predict "
+                                         "further tokens",
+                                         model.mtp_layers),
+                             heads, TermUnit::kFlops, kForm));
   if (plan.model_flops != whole)
     out.terms.push_back(term("gradients of frozen matrices, which are left out",
                              plan.model_flops - whole, TermUnit::kFlops, kForm));

@@ -165,8 +165,11 @@ std::vector<Plan> spread_ranks(const Plan& plan, const HwProfile& node) {
 std::vector<Plan> weighed_stages(const Plan& plan, const ModelConfig& model) {
   const std::int32_t pp = plan.parallel.pp;
   if (pp == 1 || plan.pieces() > pp) return {};
-  const double head = static_cast<double>(model.vocab) * static_cast<double>(model.hidden) /
-                      static_cast<double>(layer_parameter_count(model));
+  const auto modules = static_cast<double>(model.mtp_layers);
+  const double head = (1 + modules) * static_cast<double>(model.vocab) *
+                          static_cast<double>(model.hidden) /
+                          static_cast<double>(layer_parameter_count(model)) +
+                      modules;
   const double share = (static_cast<double>(model.layers) + head) / pp;
   const auto last = static_cast<std::int32_t>(std::max(1.0, share - head));
   const auto others = static_cast<std::int32_t>(model.layers) - last;

@@ -30,6 +30,15 @@ bool is_before(const Program& program, BlockIndex block, std::int64_t first) {
   return false;
 }
 
+// Whether it is, or is in, a loop over what comes behind the model's `layers`: modules that predict
+// further tokens, which stand with the head.
+bool is_behind(const Program& program, BlockIndex block, std::int64_t layers) {
+  for (BlockIndex b = block; b != 0; b = program.blocks[b].parent)
+    if (program.blocks[b].var == Var::kLayer)
+      return std::int64_t{program.blocks[b].first} * program.unit_layers >= layers;
+  return false;
+}
+
 PassTimes& part_of(KernelTimes& times, Part part) {
   switch (model_end_of(part)) {
     case ModelEnd::kEmbedding:
@@ -158,7 +167,8 @@ KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, 
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
     if (!alone[i] || is_before(program, node.block, first)) continue;
-    PassTimes& own = part_of(times, node.role.part);
+    const bool is_further = is_behind(program, node.block, layers);
+    PassTimes& own = is_further ? times.head : part_of(times, node.role.part);
     add(own, node.role.phase,
         *alone[i] * per_micro(instances[i], &own == &times.layer ? measured : 1));
   }
@@ -166,7 +176,8 @@ KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, 
   add_collectives(job, cluster, wires, alone);
   const std::vector<std::int64_t> runs = runs_per_step(program);
   for (BlockIndex b = 1; b < program.blocks.size(); ++b)
-    if (is_layer_loop(program, b) && !is_before(program, b, first))
+    if (is_layer_loop(program, b) && !is_before(program, b, first) &&
+        !is_behind(program, b, layers))
       add_waits(program, alone, b, per_micro(runs[b], measured), times);
   return times;
 }

@@ -252,12 +252,13 @@ std::vector<RunKey> routing_keys() {
   };
 }
 
-// These keys are of layers that no plan has: modules that predict further ahead, Mamba layers and
-// linear attention.
+// Modules that predict further ahead; then keys of layers that no plan has: other modules, Mamba
+// layers and linear attention.
 std::vector<RunKey> mixer_keys() {
   return {
-      unmodelled("/model/mtp/layers", kCount, kMtp, "modules that predict tokens further ahead",
-                 "1", "0"),
+      of_model<&RunModel::mtp_layers>(
+          "/model/mtp/layers",
+          {.meaning = "modules that predict tokens further ahead", .example = "1", .least = 0}),
       unmodelled("/model/mtp/pattern", kText, kMtp, "their layers, as hybrid_pattern", R"("*E")",
                  ""),
       unmodelled("/model/mtp/repeated", kFlag, kMtp, "one module for all of them", "true"),

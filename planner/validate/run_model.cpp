@@ -167,6 +167,7 @@ ModelConfig model_of(const RunRecord& run, std::vector<std::string>& flags) {
   add_latent(m.latent, model);
   add_features(m, model);
   add_experts(m, model, flags);
+  model.mtp_layers = m.mtp_layers.value_or(0);
   model.global_batch = run.global_batch.value_or(1);
   model.source = run.source;
   if (!m.heads) flags.push_back(fmt::format("{} heads assumed", model.heads));

@@ -65,6 +65,7 @@ struct RunModel {
   std::optional<std::string> position, norm;  // "learned", "rope" ..; "layernorm", "rmsnorm"
   std::optional<bool> dropout;
   std::optional<std::int64_t> experts, top_k, expert_ffn, shared_expert_ffn, moe_layers;
+  std::optional<std::int64_t> mtp_layers;
   std::optional<double> params;  // as printed
   std::optional<std::int64_t> padded_vocab, rope_theta;
   std::optional<double> rotary_fraction;           // of a head's elements

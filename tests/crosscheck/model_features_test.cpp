@@ -139,6 +139,13 @@ constexpr Mixed kModels[] = {
      R"("experts": 4, "experts_per_token": 3, "dense_layers": 1, "expert_ffn": 24,
         "activation": "gelu", "balance_loss": 0.25)"},
     {"LimitedGatesOfAnMlp", R"("gated_mlp": true, "activation_limit": 0.125, "up_offset": 2)"},
+    {"TwoModulesThatPredictFurtherTokens",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "mtp_layers": 2,
+        "mtp_loss": 0.5)"},
+    {"AModuleThatPredictsFurtherTokensBehindExperts",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
+        "experts_per_token": 2, "dense_layers": 1, "expert_ffn": 24, "balance_loss": 0.25,
+        "mtp_layers": 1)"},
     {"ExpertsBesideAttention",
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
         "experts_per_token": 2, "shared_expert_ffn": 16, "parallel_residual": "one_norm")"},
@@ -399,7 +406,7 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
 bool goes_with(const Plan& plan, const ModelConfig& model) {
   const bool is_of_experts = plan.parallel.ep > 1 || plan.capacity_factor > 0;
   if (plan.parallel.ring > 1 && !model.has_plain_scores()) return false;
-  if (model.encoder_layers > 0) return !illegal(plan, shape_of(model));
+  if (model.encoder_layers > 0 || model.mtp_layers > 0) return !illegal(plan, shape_of(model));
   if (!model.experts) return !is_of_experts;
   return plan.gather.tiles() == 1 && (plan.parallel.cp == 1 || !model.balances_experts()) &&
          (plan.unit_layers() == 1 || model.first_layers() == 0);

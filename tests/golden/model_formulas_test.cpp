@@ -66,6 +66,24 @@ TEST(ParameterCount, OfModelsWithExpertsIsThatOfThePublishedWeights) {
   EXPECT_NEAR(active("deepseek-v3"), 37, 1);        // 37B in [DeepSeek25], one embedding only
 }
 
+// "11.5B unique parameters" of DeepSeek-V3's module, without the embedding and the head that it
+// shares: README_WEIGHTS.md of the published weights [DeepSeek25]. Operations are those that
+// Megatron's count adds: a layer, the matrix before it and the head once more [MegatronCore].
+TEST(ParameterCount, OfAModuleOfMultiTokenPredictionIsThatOfThePublishedWeights) {
+  const ModelConfig model = load_model("deepseek-v3");
+  ModelConfig more = model;
+  more.mtp_layers = 1;
+  const std::int64_t h = model.hidden;
+  EXPECT_EQ(parameter_count(more) - parameter_count(model),
+            layer_parameter_count(model) + 2 * h * h + 3 * h);
+  EXPECT_NEAR(static_cast<double>(parameter_count(more) - parameter_count(model)) / 1e9, 11.5, 0.2);
+  const std::int64_t active =
+      active_matmul_parameter_count(more) - active_matmul_parameter_count(model);
+  const std::int64_t attention = 3 * (model.heads * model.head_size() + model.attention_width());
+  EXPECT_EQ(model_flops_per_token(more).value - model_flops_per_token(model).value,
+            6 * (active + model.vocab * h) + attention * model.sequence);
+}
+
 // Every second layer: [Rajbhandari22 Table 1] prints 13B and 52B, of which a token goes through as
 // many as in the dense models of 350M and 1.3B, [Meta25] 400B and 17B.
 TEST(ParameterCount, OfExpertsInEverySecondLayerIsThatOfItsParts) {

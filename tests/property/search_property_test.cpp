@@ -389,6 +389,18 @@ ModelConfig draw_wide_model() {
   return m;
 }
 
+// Behind the layers modules that predict further tokens, and nothing that does not go with them.
+void add_modules(ModelConfig& m) {
+  m.mtp_layers = *rc::gen::inRange<std::int64_t>(1, 3);
+  m.layer.full_layers = 0;
+  m.layer.window_layers = 1;
+  m.layer.embedding_norm = m.layer.head_transform = m.layer.scaled_logits = false;
+  if (m.experts && m.experts->takes_turns()) {
+    m.experts->every = 1;
+    m.experts->dense_layers = 0;
+  }
+}
+
 ModelConfig draw_llama() {
   ModelConfig m = load_model("llama3-8b");
   m.layers = *rc::gen::inRange<std::int64_t>(1, 5);
@@ -427,6 +439,7 @@ ModelConfig draw_llama() {
     m.layer.activation = Activation::kUsual;
     m.layer.post_norms = false;
   }
+  if (*rc::gen::inRange(0, 3) == 0) add_modules(m);
   return m;
 }
 

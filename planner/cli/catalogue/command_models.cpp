@@ -91,8 +91,8 @@ Sheet detail_sheet(const NamedModel& named) {
                                                  : "6 L a s";
   table.words_row(
       {"flop per token", model["model_flop_per_token"],
-       fmt::format("6 N + {}, a columns of heads: forward and backward, no recomputation",
-                   attention)});
+       fmt::format("6 N{} + {}, a columns of heads: forward and backward, no recomputation",
+                   m.mtp_layers > 0 ? " with the head of each module" : "", attention)});
   Sheet out("zplan.models/1");
   out.fact("models", each(std::vector{model}, [](const Sheet& one) { return one; }));
   out.say("{}: {}", {m.name, m.source});

@@ -33,8 +33,10 @@ double model_flops(const PlannedJob& planned) {
   // Frozen matrices have no gradient: a product less, of two flop per parameter and token
   // [derived].
   std::int64_t frozen = 0;
-  if (plan.train.what == Trained::kLayers) frozen = model.vocab * model.hidden;
-  if (plan.train.has_lora()) frozen = active_matmul_parameter_count(model);
+  const std::int64_t heads = model.vocab * model.hidden + further_head_elements(model);
+  if (plan.train.what == Trained::kLayers) frozen = heads + mtp_projection_count(model);
+  if (plan.train.has_lora())
+    frozen = active_matmul_parameter_count(model) + further_head_elements(model);
   const double saved = 2.0 * static_cast<double>(frozen) *
                        static_cast<double>(plan.batch.global_batch) *
                        static_cast<double>(model.sequence);

@@ -33,6 +33,7 @@ class ModelReading {
     read_features();
     if (options_.has("--num-experts") && !is_dense_fork()) read_experts();
     if (options_.flag("--multi-latent-attention")) read_latent();
+    read_mtp();
     try {
       validate(model_);
     } catch (const Error& error) {
@@ -155,6 +156,13 @@ class ModelReading {
       experts.every = is_fork() ? size("--expert-interval", 2)
                                 : options_.integer("--moe-layer-freq", 1, kMostLayers);
     model_.experts = experts;
+  }
+
+  void read_mtp() {
+    if (!options_.has("--mtp-num-layers")) return;
+    model_.mtp_layers = options_.integer("--mtp-num-layers", 0, kMostSize);
+    if (model_.mtp_layers > 0)
+      model_.mtp_loss = options_.number("--mtp-loss-scaling-factor", 0, 1e6);
   }
 
   // A list as Python writes it.

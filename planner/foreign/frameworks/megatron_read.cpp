@@ -38,6 +38,29 @@ void read_optimizer_option(const KeysToPlan& to) {
                   fmt::format("{}: counted as Adam", in_quotes(word)));
 }
 
+// The model may be another than that of these options.
+void read_mtp_options(const KeysToPlan& to) {
+  constexpr std::string_view kLayers = "--mtp-num-layers";
+  if (!to.config.has(kLayers)) return;
+  const std::int64_t layers = to.config.integer(kLayers, 0, kMostLayers);
+  if (const std::int64_t own = to.around.model.mtp_layers; layers != own)
+    to.config.add(
+        Trouble::kContradicts, kLayers,
+        fmt::format("the model has {} modules that predict further tokens, which its file "
+                    "states as mtp_layers",
+                    own));
+  if (layers == 0) return;
+  if (to.config.flag("--mtp-use-repeated-layer"))
+    to.config.add(Trouble::kNotModelled, "--mtp-use-repeated-layer",
+                  "each module is counted with a layer of its own");
+  if (to.config.flag("--mtp-detach-heads"))
+    to.config.add(Trouble::kNotModelled, "--mtp-detach-heads",
+                  "the loss of modules is counted as one that reaches the model");
+  if (to.config.has("--mtp-hybrid-override-pattern"))
+    to.config.add(Trouble::kNotModelled, "--mtp-hybrid-override-pattern",
+                  "each module is counted with one layer, of the kind of the last one");
+}
+
 void read_other_options(const KeysToPlan& to) {
   const ConfigReader& config = to.config;
   to.plan.clip = config.number("--clip-grad", 0, 1e9) > 0;
@@ -50,9 +73,7 @@ void read_other_options(const KeysToPlan& to) {
     to.plan.capacity_factor = config.number("--moe-expert-capacity-factor", 0, kMaxExpertFactor);
   if (to.around.model.experts && config.flag("--moe-router-force-load-balancing"))
     to.plan.expert_imbalance = 1;
-  if (config.has("--mtp-num-layers"))
-    to.config.add(Trouble::kNotModelled, "--mtp-num-layers",
-                  "layers that predict further tokens are not counted");
+  read_mtp_options(to);
   read_optimizer_option(to);
 }
 

@@ -49,6 +49,10 @@ class MegatronWriting {
     flag("--add-qkv-bias", model_.biases == Biases::kQkv);
     flag("--qk-layernorm", model_.qk_norm);
     write_positions();
+    if (model_.mtp_layers > 0) {
+      keys_.add("--mtp-num-layers", model_.mtp_layers);
+      keys_.add("--mtp-loss-scaling-factor", model_.mtp_loss);
+    }
     flag("--untie-embeddings-and-output-weights", !model_.tied_embeddings);
     keys_.add("--vocab-size", model_.vocab);
     keys_.add("--tokenizer-type", "NullTokenizer");

@@ -155,8 +155,8 @@ void read_deepseek_v3(ConfigKeys& keys, ModelConfig& model) {
   if (const auto more = keys.stated({"num_nextn_predict_layers", "num_mtp_layers"});
       more && whole_number(*more, 0, kMostLayers) > 0)
     keys.note(
-        fmt::format("{} is left out: the layers that predict further tokens, with their "
-                    "parameters",
+        fmt::format("{} is left out, as transformers does: the layers that predict further tokens, "
+                    "with their parameters; a model file of zplan states them as mtp_layers",
                     more->pointer()));
   read_rotary(keys, model);
 }

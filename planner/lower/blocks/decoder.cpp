@@ -144,6 +144,29 @@ NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
   return {maker, norm_of(model), Part::kFinalNorm, "final_norm", model.hidden};
 }
 
+// All modules are one unit. The matrix is whole on every tensor parallel rank, which with sequence
+// parallelism multiplies its own tokens with it.
+std::vector<MtpModule> make_mtp(const ModelConfig& model, const Maker& maker) {
+  std::vector<MtpModule> modules;
+  if (model.mtp_layers == 0) return modules;
+  maker.params.begin("mtp", Part::kMtpProjection, Held::kLastStage);
+  const std::int64_t h = model.hidden;
+  const Shape shape{2 * h, h};
+  for (std::int64_t i = 0; i < model.mtp_layers; ++i) {
+    Maker own = maker;
+    own.naming = maker.naming.of_layer(model.layers + i);
+    const auto norm = [&](Part part, std::string_view tensor) {
+      return NormBlock(own, norm_of(model), part, tensor, h);
+    };
+    const NormBlock embedding = norm(Part::kMtpEmbedding, "mtp_embedding_norm");
+    const NormBlock hidden = norm(Part::kMtpHidden, "mtp_hidden_norm");
+    const Param projection = own.params.add({own.naming.of("mtp_projection", ".weight"), shape,
+                                             shape, Init::kNormal, own.naming.std().usual, true});
+    modules.push_back({embedding, hidden, projection, norm(Part::kFinalNorm, "mtp_final_norm")});
+  }
+  return modules;
+}
+
 std::optional<HeadTransform> make_head_transform(const ModelConfig& model,
                                                  const Vocabulary& vocabulary, Maker& maker) {
   if (!model.layer.head_transform) return std::nullopt;
@@ -204,7 +227,7 @@ std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model) {
   }
   const auto first = static_cast<std::int32_t>(model.first_layers());
   if (first == 0) return {{model}};
-  const auto others = static_cast<std::int32_t>(model.layers) - first;
+  const auto others = static_cast<std::int32_t>(model.layers + model.mtp_layers) - first;
   return {{plain, {0, first}}, {model, {first, others}}};
 }
 
@@ -226,12 +249,13 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
                  const KernelSet& kernels)
     : params_(plan.train),
       maker_{{plan, kernels, model.hidden, model.layers, plan.rank_sequence(),
-              model.layer.turn_layers()},
+              model.layer.turn_layers(), model.mtp_layers},
              Naming(model),
              params_},
       vocabulary_(vocabulary_of(model, plan)),
-      embedding_(maker_, vocabulary_, embedding_of(model),
-                 model.tied_embeddings ? Held::kBothEnds : Held::kFirstStage),
+      embedding_(
+          maker_, vocabulary_, embedding_of(model),
+          model.tied_embeddings || model.mtp_layers > 0 ? Held::kBothEnds : Held::kFirstStage),
       embedding_norm_(make_embedding_norm(model, maker_)),
       encoder_(make_encoder(model, maker_, embedding_)),
       layers_(make_layers(kinds, maker_)),
@@ -239,6 +263,8 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
       head_transform_(make_head_transform(model, vocabulary_, maker_)),
       head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{},
             model.layer.logit_cap),
+      mtp_(make_mtp(model, maker_)),
+      mtp_loss_(model.mtp_loss),
       has_experts_(std::any_of(kinds.begin(), kinds.end(),
                                [](const Kind& kind) { return kind.model.experts.has_value(); })),
       sees_both_ways_(model.layer.bidirectional),

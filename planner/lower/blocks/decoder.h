@@ -22,6 +22,13 @@ struct Encoder {
   NormBlock norm;
 };
 
+// A module of multi-token prediction, without its layer (models/model_config.h).
+struct MtpModule {
+  NormBlock embedding_norm, hidden_norm;
+  Param projection;  // [2h, h]: of the embedding above, below of what the module before gives
+  NormBlock final_norm;
+};
+
 class Decoder {
  public:
   // The first layers may be of a kind of their own: those of an encoder, or without experts.
@@ -42,6 +49,8 @@ class Decoder {
   const NormBlock& final_norm() const { return final_norm_; }
   const std::optional<HeadTransform>& head_transform() const { return head_transform_; }
   const Head& head() const { return head_; }
+  const std::vector<MtpModule>& mtp() const { return mtp_; }
+  double mtp_loss() const { return mtp_loss_; }  // all modules' share of the loss
   bool has_experts() const { return has_experts_; }
   bool sees_both_ways() const { return sees_both_ways_; }
   // Whether what the head reads is divided by the root of the hidden size.
@@ -68,6 +77,8 @@ class Decoder {
   NormBlock final_norm_;
   std::optional<HeadTransform> head_transform_;
   Head head_;
+  std::vector<MtpModule> mtp_;
+  double mtp_loss_;
   bool has_experts_, sees_both_ways_, scales_logits_;
 };
 

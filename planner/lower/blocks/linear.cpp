@@ -23,13 +23,13 @@ Linear::Linear(LayerMaker& maker, Part part, std::string_view tensor, const Line
         {maker.naming.of(tensor, ".bias"), {out}, {out}, Init::kZero, 0, false, split, !is_cut});
 }
 
-View Linear::rounded(LayerPass& to, Action action, const View& x) const {
+View rounded_operand(Emission& to, Part part, Action action, const View& x) {
   if (!to.rounds_products()) return x;
   const View y = to.scratch("rounded." + std::string(name(action)), x.shape);
   Attributes blocks{action == Action::kRoundWeight ? kFp8Block : 1, kFp8Block};
   if (to.rounds_whole())
     blocks = {x.shape[0], x.shape[1], action == Action::kRoundGradient ? 1 : 0};
-  to.kernel(part_, action, KernelId::kRoundFp8, {read(x), write(y)}, blocks);
+  to.kernel(part, action, KernelId::kRoundFp8, {read(x), write(y)}, blocks);
   return read(y);
 }
 

@@ -21,6 +21,10 @@ struct LinearShape {
   bool bias = false;
 };
 
+// The operand of a product of a layer as kernels of the set take it
+// (planner/program/kernels/kernel_set.h). `action` says which one it is.
+View rounded_operand(Emission& to, Part part, Action action, const View& x);
+
 class Linear {
  public:
   // `op`: the operator whose replay computes it again, if there is one.
@@ -46,8 +50,9 @@ class Linear {
   bool by_rows() const { return cut_ == Split::Kind::kRows; }
   void weight_backward(LayerPass& to, const View& x, const View& dy) const;
   View weight(LayerPass& to) const;
-  // The operand as products take it (planner/program/kernels/kernel_set.h).
-  View rounded(LayerPass& to, Action action, const View& x) const;
+  View rounded(LayerPass& to, Action action, const View& x) const {
+    return rounded_operand(to, part_, action, x);
+  }
 
   Part part_;
   Split::Kind cut_;

@@ -57,6 +57,11 @@ constexpr Row kRows[] = {
     {"encoder_position", {"transformer.encoder.wpe", "model.encoder.embed_positions"}},
     {"encoder_norm", {"transformer.encoder.ln_f", "model.encoder.norm"}},
     {"final_norm", {"transformer.ln_f", "model.norm"}},
+    // Of modules of multi-token prediction, as DeepSeek publishes them.
+    {"mtp_embedding_norm", {"transformer.h.{}.mtp.ln_e", "model.layers.{}.enorm"}},
+    {"mtp_hidden_norm", {"transformer.h.{}.mtp.ln_h", "model.layers.{}.hnorm"}},
+    {"mtp_projection", {"transformer.h.{}.mtp.proj", "model.layers.{}.eh_proj"}},
+    {"mtp_final_norm", {"transformer.h.{}.mtp.ln_f", "model.layers.{}.shared_head.norm"}},
     {"head_dense", {"transformer.head.dense", "model.head.dense"}},
     {"head_norm", {"transformer.head.ln", "model.head.norm"}},
     {"head", {"lm_head", "lm_head"}},
@@ -74,9 +79,13 @@ Naming::Naming(const ModelConfig& model) : family_(model.architecture), std_{kIn
 }
 
 std::string Naming::of(std::string_view tensor, std::string_view suffix) const {
-  for (const Row& row : kRows)
-    if (row.tensor == tensor)
-      return std::string(row.names[static_cast<std::size_t>(family_)]).append(suffix);
+  for (const Row& row : kRows) {
+    if (row.tensor != tensor) continue;
+    std::string name(row.names[static_cast<std::size_t>(family_)]);
+    if (const std::size_t at = name.find("{}"); layer_ && at != std::string::npos)
+      name.replace(at, 2, std::to_string(*layer_));
+    return name.append(suffix);
+  }
   ZPLAN_ASSERT(false);
 }
 

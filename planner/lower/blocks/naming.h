@@ -2,6 +2,8 @@
 // to train them. Which tensors there are is not decided here.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,9 +24,16 @@ class Naming {
   // "qkv", ".bias" -> "transformer.h.{}.attn.c_attn.bias"
   std::string of(std::string_view tensor, std::string_view suffix) const;
   InitStd std() const { return std_; }
+  // The same with the number of a layer in the place of "{}".
+  Naming of_layer(std::int64_t layer) const {
+    Naming own = *this;
+    own.layer_ = layer;
+    return own;
+  }
 
  private:
   Architecture family_;
+  std::optional<std::int64_t> layer_;
   InitStd std_;
 };
 

@@ -26,6 +26,9 @@ constexpr ModelEnd model_end_of(Part part) {
     case Part::kHead:
     case Part::kHeadBias:
     case Part::kLoss:
+    case Part::kMtpEmbedding:
+    case Part::kMtpHidden:
+    case Part::kMtpProjection:
       return ModelEnd::kHead;
     default:
       return ModelEnd::kNone;

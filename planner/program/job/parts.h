@@ -61,6 +61,11 @@ ZPLAN_PART(HeadNorm, "head_norm")
 ZPLAN_PART(Head, "head")
 ZPLAN_PART(HeadBias, "head_bias")
 ZPLAN_PART(Loss, "loss")
+// Of a module of multi-token prediction: the embedding of the further token, what the module before
+// it gives, and the product of both, each normalised.
+ZPLAN_PART(MtpEmbedding, "mtp_embedding")
+ZPLAN_PART(MtpHidden, "mtp_hidden")
+ZPLAN_PART(MtpProjection, "mtp_projection")
 ZPLAN_PART(Boundary, "boundary")  // layer inputs: between pipeline stages, to and from checkpoints
 // What operators of a layer gave, together, to and from where it is kept.
 ZPLAN_PART(KeptOnCpu, "kept_on_cpu")

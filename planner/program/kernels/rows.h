@@ -24,13 +24,14 @@
 
 ZPLAN_KERNEL(
     LoadBatch, "load_batch", .operands = "tokens:wi[b,s+1]",
-    .attributes = "sequences global_batch first begin? loaded? V?", .kind = kHost,
+    .attributes = "sequences global_batch first begin? loaded? V? ahead?", .kind = kHost,
     .demand = host_work, .source = "[derived]",
     .what =
         "Loads the rank's rows of a micro-batch of `sequences` of all replicas; `first` "
         "is the rank's first of them. They may be parts of the job's sequences, which begin "
         "with token `begin`. `loaded` (masked_tokens.h) 1: with masked tokens, of a vocabulary of "
-        "V; 2: only these, as targets, -1 beside them.")
+        "V; 2: only these, as targets, -1 beside them. With `ahead` n the tokens are those that come "
+        "n later in the data; behind its end it begins again.")
 ZPLAN_KERNEL(
     StepScalars, "step_scalars", .operands = "scalars:wd[11] clip:rd[2]? loss_scale:ud[3]?",
     .attributes = "lag? updates?", .kind = kHost, .demand = host_work,

@@ -155,6 +155,22 @@ TEST(ModelConfig, ExpertsHaveBiasesWhereAllLinearLayersHaveThem) {
               ::testing::HasSubstr("expected no router_bias"));
 }
 
+TEST(ModelConfig, ModulesOfMultiTokenPredictionStandBehindTheLayers) {
+  using ::testing::HasSubstr;
+  std::map<std::string, std::string> two{{"position", "\"none\""}, {"mtp_layers", "2"}};
+  EXPECT_EQ(parse_model(document(two), "m.json").mtp_layers, 2);
+  EXPECT_EQ(parse_model(document(two), "m.json").mtp_loss, kUsualMtpLoss);
+  two["mtp_loss"] = "0.3";
+  EXPECT_EQ(parse_model(document(two), "m.json").mtp_loss, 0.3);
+  EXPECT_THAT(parse_error({{"mtp_loss", "0.3"}}),
+              HasSubstr("/mtp_loss: expected no mtp_loss without mtp_layers"));
+  EXPECT_THAT(parse_error({{"mtp_layers", "17"}}), HasSubstr("/mtp_layers"));
+  EXPECT_THAT(parse_error({{"mtp_layers", "1"}}),
+              HasSubstr("/mtp_layers: expected no mtp_layers with position \"learned\""));
+  two["bidirectional"] = "true";
+  EXPECT_THAT(parse_error(two), HasSubstr("/bidirectional: expected no bidirectional with mtp"));
+}
+
 TEST(ModelConfig, AnEncoderIsTheFirstLayersOfAModel) {
   using ::testing::HasSubstr;
   ModelConfig model = load_model("blenderbot-3b");
@@ -561,7 +577,8 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
       "\"tied_embeddings\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
-      "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"encoder_layers\", \"rope_theta\", "
+      "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"encoder_layers\", \"mtp_layers\", "
+      "\"mtp_loss\", \"rope_theta\", "
       "\"experts\", "
       "\"experts_per_token\", \"dense_layers\", \"expert_every\", \"expert_ffn\", "
       "\"shared_expert_ffn\", "

@@ -849,6 +849,28 @@ TEST(Legality, AnEncodersOutputStaysOnItsStage) {
 }
 
 // What a refusal names must be legal where nothing else is wrong.
+TEST(Legality, ModulesOfMultiTokenPredictionStandOnAStageWithOneEnd) {
+  ModelConfig model = load_model("tiny-llama");
+  model.mtp_layers = 1;
+  const auto check = [&](const Plan& plan) { return illegal(plan, shape_of(model)); };
+  Plan plan = legal_plan();
+  plan.parallel.pp = 2;
+  EXPECT_EQ(check(plan), std::nullopt);
+  plan.schedule = Schedule::kZeroBubbleV;
+  EXPECT_THAT(check(plan), Optional(HasSubstr("a model with mtp_layers needs schedule 1f1b, gpipe, "
+                                              "interleaved or zb-h1, not zb-v")));
+  plan = legal_plan();
+  plan.dropout = true;
+  plan.kernel_set = "cpu.f32.unfused";
+  EXPECT_THAT(check(plan), Optional(HasSubstr("mtp_layers needs dropout off, not on")));
+  plan = legal_plan();
+  plan.zero_stage = 3;
+  plan.gather = Gather::in_tiles(2);
+  EXPECT_THAT(check(plan), Optional(HasSubstr("mtp_layers needs tiles 1, not 2")));
+  plan.gather = Gather::of_layers(2);
+  EXPECT_THAT(check(plan), Optional(HasSubstr("needs layers per gather unit 1, not 2")));
+}
+
 TEST(Legality, TheNearestSizeThatIsNamedWorks) {
   ModelShape model{.layers = 8, .hidden = 64, .ffn = 96, .vocab = 256, .heads = 12, .kv_heads = 6};
   model.matrix_divisor = model.width_divisor = 96;
