@@ -96,12 +96,14 @@ ModelEnds::Loading ModelEnds::loading(const char* name, const Chunk& chunk) {
 
 // From the forward to the backward of a micro-batch: within one body, or with a slot for each that
 // is in flight.
-View ModelEnds::kept(const ValueSpec& value) {
+View ModelEnds::kept(const ValueSpec& value) { return kept(value, s_.chunk().in_flight); }
+
+View ModelEnds::kept(const ValueSpec& value, std::int32_t slots) {
   if (backward_follows()) return s_.transient(value.name, value.shape, value.dtype);
   const auto [at, is_new] = kept_.try_emplace(value.name);
   if (is_new) {
     const Declared each = declared(value, 1, Per::kHeadInFlight, Lives::kHead);
-    const BufferId id = s_.out.add(each.times(s_.chunk().in_flight));
+    const BufferId id = s_.out.add(each.times(slots));
     at->second = view_of(id, value.dtype, value.shape, {0, 1, 0});
   }
   return at->second;
@@ -190,18 +192,18 @@ void ModelEnds::embed(const View& x) {
 View ModelEnds::layers_output(const Checkpoints& checkpoints) {
   const View x = checkpoints.last_output();
   if (!checkpoints.go_away() || backward_follows()) return x;
-  const View copy = kept(values_.input);
+  const View copy = kept_by_head(values_.input);
   s_.out.copy({Phase::kForward, Part::kFinalNorm, Action::kMove}, x, copy);
   return copy;
 }
 
 void ModelEnds::head_forward(const Checkpoints& checkpoints) {
   const std::int64_t local = s_.local_tokens();
-  normed_.y = kept({.name = "final.norm", .shape = {local, s_.h()}, .dtype = s_.compute()});
-  if (values_.has_mean) normed_.mean = kept(values_.mean);
-  normed_.rstd = kept(values_.rstd);
+  normed_.y = kept_by_head({.name = "final.norm", .shape = {local, s_.h()}, .dtype = s_.compute()});
+  if (values_.has_mean) normed_.mean = kept_by_head(values_.mean);
+  normed_.rstd = kept_by_head(values_.rstd);
   const bool whole = !values_.in_pieces;
-  if (whole) logits_ = kept(values_.logits);
+  if (whole) logits_ = kept_by_head(values_.logits);
   x_ = layers_output(checkpoints);
   norm_pass_.begin(Phase::kForward);
   head_pass_.begin(Phase::kForward);
@@ -220,13 +222,13 @@ void ModelEnds::transform() {
   const Shape rows{s_.local_tokens()}, all{s_.local_tokens(), s_.h()};
   const DType statistics = s_.kernels.statistics;
   transformed_ = {
-      .dense = kept({.name = "head.dense", .shape = all, .dtype = s_.compute()}),
-      .activated = kept({.name = "head.activated", .shape = all, .dtype = s_.compute()}),
-      .normed = {.y = kept({.name = "head.norm", .shape = all, .dtype = s_.compute()}),
+      .dense = kept_by_head({.name = "head.dense", .shape = all, .dtype = s_.compute()}),
+      .activated = kept_by_head({.name = "head.activated", .shape = all, .dtype = s_.compute()}),
+      .normed = {.y = kept_by_head({.name = "head.norm", .shape = all, .dtype = s_.compute()}),
                  .mean = {},
-                 .rstd = kept({.name = "head.rstd", .shape = rows, .dtype = statistics})}};
+                 .rstd = kept_by_head({.name = "head.rstd", .shape = rows, .dtype = statistics})}};
   if (transform_->has_mean())
-    transformed_.normed.mean = kept({.name = "head.mean", .shape = rows, .dtype = statistics});
+    transformed_.normed.mean = kept_by_head({.name = "head.mean", .shape = rows, .dtype = statistics});
   transform_->forward(norm_pass_, normed_.y, transformed_);
   head_input_ = transformed_.normed.y;
 }

@@ -64,6 +64,12 @@ class ModelEnds {
  private:
   View input(const char* name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
   View kept(const ValueSpec& value);
+  View kept(const ValueSpec& value, std::int32_t slots);
+  // What the head leaves. Of two micro-batches in turns the backward of one comes to the head before
+  // the forward of the other.
+  View kept_by_head(const ValueSpec& value) {
+    return kept(value, s_.chunk().in_turns ? 1 : s_.chunk().in_flight);
+  }
   // What a rank loads on the host and copies to the device.
   struct Loading {
     View host, device;  // [b, s+1] i32, of each stretch
