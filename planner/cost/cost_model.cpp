@@ -108,11 +108,17 @@ MethodWords words_of(CollectiveKind kind) {
   return {"ring", "ring through host memory"};
 }
 
+// Whether tokens come to experts or back: beside what does not wait for them.
+bool moves_tokens(const Node& node) {
+  return node.role.part == Part::kDispatch || node.role.part == Part::kCombine;
+}
+
 // What a transfer takes from the compute beside it.
 double slowdown_of(const Node& node, const StackRates& stack) {
   constexpr double kStands = 1e4;  // [derived] all but standing still: one part in ten thousand
   if (is_staged(node, stack)) return kStands;
-  if (node.kind == OpKind::kCollective && !between_products(node)) return stack.overlap_slowdown;
+  if (node.kind == OpKind::kCollective && (!between_products(node) || moves_tokens(node)))
+    return stack.overlap_slowdown;
   return node.lane == Lane::kH2d || node.lane == Lane::kD2h ? stack.copy_slowdown : 0;
 }
 

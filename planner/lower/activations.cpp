@@ -68,7 +68,7 @@ Activations::Activations(Stage& stage, const Values& values, const Chunk& chunk,
       kept_(values.specs().size()) {
   by_life([&](Value value, const ValueSpec& spec) {
     if (stays(spec, segment_.replay) && !away_tier(values, spec, segment_.replay))
-      kept_[value.index()] = add(spec, chunk_.in_flight);
+      kept_[value.index()] = add(spec, kept_layers());
   });
   for (const Tier tier : kAway) {
     AwayBuffers buffers(values, segment_.replay, tier);
@@ -77,9 +77,8 @@ Activations::Activations(Stage& stage, const Values& values, const Chunk& chunk,
   }
 }
 
-BufferId Activations::add(const ValueSpec& spec, std::int32_t in_flight) const {
-  return s_.out.add(
-      declared(spec, segment_.replay, s_.tiles()).times(layers() * in_flight, prefix_));
+BufferId Activations::add(const ValueSpec& spec, std::int32_t layers) const {
+  return s_.out.add(declared(spec, segment_.replay, s_.tiles()).times(layers, prefix_));
 }
 
 void Activations::by_life(const std::function<void(Value, const ValueSpec&)>& visit) const {
@@ -91,14 +90,19 @@ void Activations::by_life(const std::function<void(Value, const ValueSpec&)>& vi
 View Activations::slot_of(BufferId buffer, const ValueSpec& spec) const {
   const std::int32_t n = tiles(spec), per_unit = layers_together() * n;
   const std::int32_t member = s_.out.member() / kinds_;
-  const SlotExpr slot{member * n - segment_.first_unit * per_unit, segment_.units * per_unit,
-                      per_unit, n > 1 ? 1 : 0};
+  SlotExpr slot{member * n - segment_.first_unit * per_unit, segment_.units * per_unit, per_unit,
+                n > 1 ? 1 : 0};
+  if (shares_places()) slot.per_micro = 0;
+  if (shares_places() && s_.reversed) {
+    slot.base = member * n + (segment_.first_unit + segment_.units) * per_unit;
+    slot.per_layer = -per_unit;
+  }
   return view_of(buffer, spec.dtype, spec.shape, slot);
 }
 
 View Activations::handed(const ValueSpec& spec) {
   const auto [at, is_new] = handed_.try_emplace(spec.name);
-  if (is_new) at->second = add(spec, chunk_.between_parts);
+  if (is_new) at->second = add(spec, layers() * chunk_.between_parts);
   return slot_of(at->second, spec);
 }
 

@@ -52,9 +52,14 @@ class Activations {
  private:
   std::int32_t layers_together() const { return s_.unit_layers() / kinds_; }
   std::int32_t layers() const { return segment_.units * layers_together(); }  // of the kind
+  bool shares_places() const { return s_.shares_places(chunk_, segment_); }
+  // Those that have a place of their own for what stays.
+  std::int32_t kept_layers() const {
+    return shares_places() ? layers() + layers_together() : layers() * chunk_.in_flight;
+  }
   std::int32_t tiles(const ValueSpec& spec) const { return spec.tiled ? s_.tiles() : 1; }
   // A buffer with a slot for each layer of the kind, tile and micro-batch in flight, and its view.
-  BufferId add(const ValueSpec& spec, std::int32_t in_flight) const;
+  BufferId add(const ValueSpec& spec, std::int32_t layers) const;
   View slot_of(BufferId buffer, const ValueSpec& spec) const;
   // The how-many-th layer of the kind the surrounding loop comes to.
   Ordinal up() const;

@@ -6,6 +6,11 @@ namespace zplan {
 
 void BodyBuffers::next_body() { current_.clear(); }
 
+void BodyBuffers::next_bodies() {
+  current_.clear();
+  other_.clear();
+}
+
 void BodyBuffers::apart(const std::function<void()>& iteration) {
   const std::map<std::string, BufferId> before = current_;
   iteration();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "planner/lower/program_builder.h"
 
@@ -16,6 +17,10 @@ class BodyBuffers {
   explicit BodyBuffers(ProgramBuilder& out) : out_(out) {}
 
   void next_body();
+  // Goes over to the buffers of another body that is emitted in turns with this one, and back.
+  void take_turns() { std::swap(current_, other_); }
+  // Begins two such bodies.
+  void next_bodies();
   // Calls `iteration`; what it uses for the first time, and in one slot only, is its own: what
   // comes after it in the body has buffers of the same names apart, that can overlay it.
   void apart(const std::function<void()>& iteration);
@@ -25,7 +30,7 @@ class BodyBuffers {
 
  private:
   ProgramBuilder& out_;
-  std::map<std::string, BufferId> current_;
+  std::map<std::string, BufferId> current_, other_;
   std::map<std::string, int> emissions_;
 };
 

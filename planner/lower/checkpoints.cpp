@@ -75,15 +75,25 @@ void CheckpointBuffers::declare(const Declare& declare) const {
 Checkpoints::Checkpoints(Stage& stage, const Chunk& chunk)
     : s_(stage), chunk_(chunk), buffers_(stage), transfers_(stage) {
   const bool away = chunk.layers > 0 && buffers_.go_away();
-  const std::int32_t all = inputs() * chunk.in_flight;
+  const std::int32_t all = shares_places() ? last_place() + 1 : inputs() * chunk.in_flight;
   boundary_ = s_.out.add(buffers_.inputs(away).times(away ? 1 : all, chunk.prefix()));
   if (away) away_ = s_.out.add(buffers_.home().times(count() * chunk.in_flight, chunk.prefix()));
+}
+
+bool Checkpoints::shares_places() const {
+  return !away_ && buffers_.together == 1 &&
+         s_.shares_places(chunk_, {.first_unit = chunk_.first_layer / s_.unit_layers(),
+                                   .units = chunk_.layers / s_.unit_layers()});
 }
 
 View Checkpoints::boundary(std::int32_t shift) const {
   SlotExpr slot = saved().slot();
   slot.base += shift + s_.module;
-  slot.per_micro = away_ ? 0 : inputs();
+  slot.per_micro = away_ || shares_places() ? 0 : inputs();
+  if (shares_places() && s_.reversed) {
+    slot.base = last_place() - slot.base;
+    slot.per_layer = -slot.per_layer;
+  }
   return view_of(boundary_, s_.compute(), {s_.local_tokens(), s_.h()}, slot);
 }
 

@@ -221,29 +221,52 @@ void LayerRun::close_staying() {
   }
 }
 
+LayerLoop LayerLoop::take(std::int32_t count) {
+  const std::int32_t left = loop.count - count;
+  LayerLoop first = *this;
+  first.loop.count = count;
+  loop.count = left;
+  UnitLoop& later = upwards ? loop : first.loop;
+  later.first += (upwards ? count : left) * later.together;
+  is_cut = true;
+  return first;
+}
+
 // Buffers of two loops that come one after the other are apart: one that both had would live from
 // the begin of the first to the end of the second.
+bool LayerRun::is_cut(const UnitLoop& loop, const UnitLoop* before) {
+  return before != nullptr && before->together == loop.together;
+}
+
 void LayerRun::begin(const UnitLoop& loop, const UnitLoop* before) {
-  const bool is_cut = before != nullptr && before->together == loop.together;
-  if (is_cut) s_.body.next_body();
+  if (is_cut(loop, before)) s_.body.next_body();
+}
+
+LayerLoops LayerRun::forward_loops() {
+  const std::vector<UnitLoop> loops =
+      s_.unit_loops(segment_.first_unit, segment_.units, {ModelState::kParameters});
+  LayerLoops result;
+  for (std::size_t i = 0; i < loops.size(); ++i) {
+    result.push_back(
+        {loops[i], true, is_cut(loops[i], i == 0 ? nullptr : &loops[i - 1]),
+         [this](const UnitLoop& loop) {
+           start(loop, fetches_of_forward(), true);
+           enter(Phase::kForward);
+           each_layer(1, [&] {
+             checkpoints_.save();
+             views_ = activations().forward();
+             kind(s_.out.member()).forward(*this, checkpoints_.input(), checkpoints_.output());
+             activations().save();
+           });
+         }});
+  }
+  return result;
 }
 
 void LayerRun::forward() {
-  const UnitLoop* before = nullptr;
-  const std::vector<UnitLoop> loops =
-      s_.unit_loops(segment_.first_unit, segment_.units, {ModelState::kParameters});
-  for (const UnitLoop& loop : loops) {
-    begin(loop, std::exchange(before, &loop));
-    s_.out.repeat(loop.up(), [&] {
-      start(loop, fetches_of_forward(), true);
-      enter(Phase::kForward);
-      each_layer(1, [&] {
-        checkpoints_.save();
-        views_ = activations().forward();
-        kind(s_.out.member()).forward(*this, checkpoints_.input(), checkpoints_.output());
-        activations().save();
-      });
-    });
+  for (const LayerLoop& each : forward_loops()) {
+    if (each.is_cut) s_.body.next_body();
+    s_.out.repeat(each.repeat(), [&] { each.body(each.loop); });
   }
 }
 
@@ -296,6 +319,21 @@ void LayerRun::backward(Backward what, const View& dx, bool last_micro) {
       s_.out.repeat(loop->down(), [&] { backward_of(*loop, what, dx); });
     }
   }
+}
+
+LayerLoops LayerRun::backward_loops(Backward what, const View& dx, bool last_micro) {
+  const std::vector<UnitLoop> loops = s_.unit_loops(
+      segment_.first_unit, segment_.units, {ModelState::kParameters, ModelState::kGradients});
+  LayerLoops result;
+  for (std::size_t i = loops.size(); i-- > 0;) {
+    result.push_back({loops[i], false,
+                      is_cut(loops[i], i + 1 == loops.size() ? nullptr : &loops[i + 1]),
+                      [this, what, dx, last_micro](const UnitLoop& loop) {
+                        last_micro_ = last_micro;
+                        backward_of(loop, what, dx);
+                      }});
+  }
+  return result;
 }
 
 // The layers of an iteration.

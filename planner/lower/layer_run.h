@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <span>
+#include <vector>
 
 #include "planner/lower/activations.h"
 #include "planner/lower/blocks/layer_kind.h"
@@ -15,6 +17,19 @@
 
 namespace zplan {
 
+// A loop over layers, or a part of it.
+struct LayerLoop {
+  UnitLoop loop;
+  bool upwards = true;
+  bool is_cut = false;  // its buffers are apart from those of the loop before it
+  std::function<void(const UnitLoop&)> body;  // emits an iteration of a part of the loop
+
+  Repeat repeat() const { return upwards ? loop.up() : loop.down(); }
+  // Takes the loop that comes first over so many of its iterations away from it.
+  LayerLoop take(std::int32_t count);
+};
+using LayerLoops = std::vector<LayerLoop>;
+
 class LayerRun : public LayerPass {
  public:
   // `number` tells the segments of a chunk apart.
@@ -23,9 +38,12 @@ class LayerRun : public LayerPass {
            Optimizer& optimizer);
 
   void forward();
+  LayerLoops forward_loops();
   // dx [T, h] holds the gradient of the output before and that of the input
   // after; a backward of the weights alone does not use it.
   void backward(Backward what, const View& dx, bool last_micro);
+  // The same of a backward beside which nothing is updated, as loops.
+  LayerLoops backward_loops(Backward what, const View& dx, bool last_micro);
 
   View parameter(Param param) override;
   View gradient(Param param) override;
@@ -66,6 +84,7 @@ class LayerRun : public LayerPass {
   Activations& activations() { return activations_[index_of(s_.out.member())]; }
   View handed_gradient(Param param);
   void begin(const UnitLoop& loop, const UnitLoop* before);
+  static bool is_cut(const UnitLoop& loop, const UnitLoop* before);
   void start(const UnitLoop& loop, std::int32_t fetches, bool upwards);
   void each_layer(std::int32_t together, const std::function<void()>& emit);
   Ordinal take(RingUses& ring) const;

@@ -109,13 +109,15 @@ ModelEnds::Loading ModelEnds::loading(const std::string& name, const Chunk& chun
 
 // From the forward to the backward of a micro-batch: within one body, or with a slot for each that
 // is in flight.
-View ModelEnds::kept(ValueSpec value) {
+View ModelEnds::kept(ValueSpec value) { return kept(std::move(value), s_.chunk().in_flight); }
+
+View ModelEnds::kept(ValueSpec value, std::int32_t slots) {
   value.name = own_name(value.name);
   if (backward_follows()) return s_.transient(value.name, value.shape, value.dtype);
   const auto [at, is_new] = kept_.try_emplace(value.name);
   if (is_new) {
     const Declared each = declared(value, 1, Per::kHeadInFlight, Lives::kHead);
-    const BufferId id = s_.out.add(each.times(s_.chunk().in_flight));
+    const BufferId id = s_.out.add(each.times(slots));
     at->second = view_of(id, value.dtype, value.shape, {0, 1, 0});
   }
   return at->second;
@@ -210,7 +212,7 @@ void ModelEnds::embed(const View& x) {
 View ModelEnds::layers_output(const Checkpoints& checkpoints) {
   const View x = s_.module > 0 ? checkpoints.module_output() : checkpoints.last_output();
   if (!checkpoints.go_away() || (is_last_module() && backward_follows())) return x;
-  const View copy = kept(values_.input);
+  const View copy = kept_by_head(values_.input);
   s_.out.copy({Phase::kForward, Part::kFinalNorm, Action::kMove}, x, copy);
   return copy;
 }
@@ -225,7 +227,7 @@ void ModelEnds::head_forward(const Checkpoints& checkpoints) {
     Output& out = output();
     out.normed = kept_norm(norm(), "final");
     const bool whole = !values_.in_pieces;
-    if (whole) out.logits = kept(values_.logits);
+    if (whole) out.logits = kept_by_head(values_.logits);
     out.x = layers_output(checkpoints);
     norm().forward(norm_pass(), out.x, out.normed);
     if (scales_logits_) scale(Phase::kForward, out.normed.y);
@@ -242,10 +244,10 @@ void ModelEnds::head_forward(const Checkpoints& checkpoints) {
 Normed ModelEnds::kept_norm(const NormBlock& norm, const std::string& name) {
   const std::int64_t tokens = s_.local_tokens();
   const auto statistics = [&](const char* which) {
-    return kept({.name = name + which, .shape = {tokens}, .dtype = s_.kernels.statistics});
+    return kept_by_head({.name = name + which, .shape = {tokens}, .dtype = s_.kernels.statistics});
   };
   Normed result{
-      .y = kept({.name = name + ".norm", .shape = {tokens, s_.h()}, .dtype = s_.compute()}),
+      .y = kept_by_head({.name = name + ".norm", .shape = {tokens, s_.h()}, .dtype = s_.compute()}),
       .mean = {},
       .rstd = {}};
   if (norm.has_mean()) result.mean = statistics(".mean");
@@ -257,13 +259,14 @@ void ModelEnds::transform() {
   const Shape rows{s_.local_tokens()}, all{s_.local_tokens(), s_.h()};
   const DType statistics = s_.kernels.statistics;
   transformed_ = {
-      .dense = kept({.name = "head.dense", .shape = all, .dtype = s_.compute()}),
-      .activated = kept({.name = "head.activated", .shape = all, .dtype = s_.compute()}),
-      .normed = {.y = kept({.name = "head.norm", .shape = all, .dtype = s_.compute()}),
+      .dense = kept_by_head({.name = "head.dense", .shape = all, .dtype = s_.compute()}),
+      .activated = kept_by_head({.name = "head.activated", .shape = all, .dtype = s_.compute()}),
+      .normed = {.y = kept_by_head({.name = "head.norm", .shape = all, .dtype = s_.compute()}),
                  .mean = {},
-                 .rstd = kept({.name = "head.rstd", .shape = rows, .dtype = statistics})}};
+                 .rstd = kept_by_head({.name = "head.rstd", .shape = rows, .dtype = statistics})}};
   if (transform_->has_mean())
-    transformed_.normed.mean = kept({.name = "head.mean", .shape = rows, .dtype = statistics});
+    transformed_.normed.mean =
+        kept_by_head({.name = "head.mean", .shape = rows, .dtype = statistics});
   transform_->forward(norm_pass_, output().normed.y, transformed_);
   output().head_input = transformed_.normed.y;
 }

@@ -77,6 +77,12 @@ class ModelEnds {
  private:
   View input(const std::string& name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
   View kept(ValueSpec value);
+  View kept(ValueSpec value, std::int32_t slots);
+  // What the head leaves. Of two micro-batches in turns the backward of one comes to the head
+  // before the forward of the other.
+  View kept_by_head(ValueSpec value) {
+    return kept(std::move(value), s_.chunk().in_turns ? 1 : s_.chunk().in_flight);
+  }
   Normed kept_norm(const NormBlock& norm, const std::string& name);
   // What a rank loads on the host and copies to the device.
   struct Loading {

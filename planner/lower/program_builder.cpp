@@ -1,5 +1,7 @@
 #include "planner/lower/program_builder.h"
 
+#include <utility>
+
 #include "planner/core/error.h"
 #include "planner/program/instances/edges.h"
 
@@ -30,6 +32,7 @@ BufferId ProgramBuilder::add(Buffer buffer) {
 
 void ProgramBuilder::repeat(const Repeat& repeat, const std::function<void()>& body) {
   if (repeat.count == 0) return;
+  if (recorded_ != nullptr) return record_loop(repeat, body);
   const BlockIndex outer = current_;
   const auto index = static_cast<BlockIndex>(program_.blocks.size());
   Block block;
@@ -38,6 +41,7 @@ void ProgramBuilder::repeat(const Repeat& repeat, const std::function<void()>& b
   block.count = repeat.count;
   block.var = repeat.var;
   block.relative = repeat.relative;
+  block.mirrored = repeat.mirrored;
   block.first = repeat.first;
   block.step = repeat.step;
   ZPLAN_ASSERT(block.depth < kMaxDepth);
@@ -51,6 +55,41 @@ void ProgramBuilder::repeat(const Repeat& repeat, const std::function<void()>& b
   program_.blocks[outer].items.pop_back();
 }
 
+void ProgramBuilder::record_loop(const Repeat& repeat, const std::function<void()>& body) {
+  RecordedPart* const around = recorded_;
+  RecordedItem item;
+  item.loop = repeat;
+  recorded_ = &item.body;
+  body();
+  recorded_ = around;
+  if (!item.body.empty()) around->push_back(std::move(item));
+}
+
+std::vector<RecordedPart> ProgramBuilder::record(const std::function<void()>& body) {
+  ZPLAN_ASSERT(recorded_ == nullptr);
+  parts_.assign(1, {});
+  recorded_ = &parts_.back();
+  body();
+  recorded_ = nullptr;
+  if (parts_.back().empty()) parts_.pop_back();
+  return std::move(parts_);
+}
+
+void ProgramBuilder::end_part() {
+  if (recorded_ == nullptr || recorded_ != &parts_.back() || recorded_->empty()) return;
+  recorded_ = &parts_.emplace_back();
+}
+
+void ProgramBuilder::play(const RecordedPart& part) {
+  for (const RecordedItem& item : part) {
+    if (item.loop) {
+      repeat(*item.loop, [&] { play(item.body); });
+    } else {
+      append(item.node, item.operands);
+    }
+  }
+}
+
 Node& ProgramBuilder::append(Role role, Lane lane, OpKind kind, std::span<const View> operands) {
   Node node;
   node.role = role;
@@ -58,6 +97,12 @@ Node& ProgramBuilder::append(Role role, Lane lane, OpKind kind, std::span<const 
   node.kind = kind;
   node.member = member_;
   if (kind == OpKind::kKernel || kind == OpKind::kCopy) node.group = owners_;
+  if (recorded_ == nullptr) return append(node, operands);
+  recorded_->push_back({{}, {}, node, {operands.begin(), operands.end()}});
+  return recorded_->back().node;
+}
+
+Node& ProgramBuilder::append(Node node, std::span<const View> operands) {
   node.block = current_;
   node.operands_begin = static_cast<std::uint32_t>(program_.views.size());
   program_.views.insert(program_.views.end(), operands.begin(), operands.end());

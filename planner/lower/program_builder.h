@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "planner/program/job/program.h"
 
@@ -20,7 +22,17 @@ struct Repeat {
   std::int32_t first = 0;
   std::int32_t step = 1;
   bool relative = false;
+  bool mirrored = false;
 };
+
+// What a body emits, in the parts that it says it has, before it is in a Program.
+struct RecordedItem {
+  std::optional<Repeat> loop;  // around `body`, else a node
+  std::vector<RecordedItem> body;
+  Node node;
+  std::vector<View> operands;
+};
+using RecordedPart = std::vector<RecordedItem>;
 
 class ProgramBuilder {
  public:
@@ -32,6 +44,13 @@ class ProgramBuilder {
   // Emits the body once inside a repeated block; nothing when count is 0, or where it emits
   // nothing.
   void repeat(const Repeat& repeat, const std::function<void()>& body);
+
+  // Keeps what the body emits aside instead, cut wherever it calls end_part(); play() emits it.
+  // What the body adds to buffers and attributes stands in the Program at once.
+  std::vector<RecordedPart> record(const std::function<void()>& body);
+  void play(const RecordedPart& part);
+  // Ends a part of what is recorded, outside its loops; otherwise means nothing.
+  void end_part();
 
   void kernel(Role role, Lane lane, KernelId id, std::initializer_list<View> operands,
               const Attributes& attributes = {});
@@ -61,11 +80,15 @@ class ProgramBuilder {
  private:
   Node& append(Role role, Lane lane, OpKind kind, std::span<const View> operands);
   void set_attributes(Node& node, const Attributes& attributes);
+  Node& append(Node node, std::span<const View> operands);
+  void record_loop(const Repeat& repeat, const std::function<void()>& body);
 
   Program program_;
   BlockIndex current_ = 0;
   std::uint16_t member_ = 0;
   Group owners_{};
+  std::vector<RecordedPart> parts_;   // of what is recorded
+  RecordedPart* recorded_ = nullptr;  // where that goes on
 };
 
 }  // namespace zplan

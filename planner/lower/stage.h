@@ -53,6 +53,9 @@ struct Chunk {
   std::int32_t in_flight = 1;
   std::int32_t between_parts = 0;
   std::int32_t loaded = 2;  // those whose tokens are there
+  // Two micro-batches are in turns: every other one keeps in reverse what its layers leave, in as
+  // many places as one has and those of the layers of an iteration (schedule.h, Pass::reversed).
+  bool in_turns = false;
 
   // What the names of its buffers begin with.
   std::string prefix() const { return number == 0 ? "" : "chunk" + std::to_string(number) + "."; }
@@ -111,6 +114,8 @@ struct Stage : Sizes {
   std::int32_t module = 0;
   // A layer is replayed whose backward comes after those of others.
   bool replays_ahead = false;
+  // The pass that is emitted keeps what its layers leave in reverse.
+  bool reversed = false;
   // Of the step [2] f64: the auxiliary loss of experts, and choices of one that were dropped; and
   // the scalars of the step.
   View expert_sums{}, scalars{};
@@ -149,6 +154,10 @@ struct Stage : Sizes {
                                    const ModelStates& states) const;
   std::set<std::int32_t> borders(std::int32_t first, std::int32_t units,
                                  const ModelStates& states) const;
+  // Whether one of two micro-batches in turns finds room where the other has left it: an iteration
+  // of a loop over this segment comes when as many backwards of it are done. Where iterations go
+  // through several units none does.
+  bool shares_places(const Chunk& chunk, const Segment& segment) const;
   // The loop is emitted from here on.
   void enter(const UnitLoop& loop) { first_of_loop = loop.first; }
   // Emits the body once per layer of an iteration, or per `together` of them, at the first of

@@ -1,5 +1,10 @@
 #include "planner/lower/stage_program.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "planner/core/error.h"
+#include "planner/lower/beside.h"
 #include "planner/lower/pipeline.h"
 #include "planner/program/schedule/weight_stashing.h"
 
@@ -66,7 +71,9 @@ std::vector<UnitHome> StageProgram::emit() {
 }
 
 void StageProgram::passes(const PassOrder& order) {
-  emit_passes(s_.out, order, [&](const Pass& pass) { this->pass(pass); });
+  emit_passes(
+      s_.out, order, [&](const Pass& pass) { this->pass(pass); },
+      [&](const Pass& forward, const Pass& backward) { both(forward, backward); });
 }
 
 void StageProgram::update() {
@@ -105,6 +112,7 @@ void StageProgram::passes_around_update() {
 
 void StageProgram::pass(const Pass& pass) {
   s_.enter(s_.chunks[static_cast<std::size_t>(pass.chunk)]);
+  s_.reversed = pass.reversed;
   s_.body.next_body();
   switch (pass.kind) {
     case PassKind::kForward:
@@ -121,15 +129,7 @@ void StageProgram::pass(const Pass& pass) {
 }
 
 void StageProgram::forward() {
-  const Chunk& chunk = s_.chunk();
-  ends_.load_batch();
-  if (encoder_) {
-    encoder_->embed(ends_.encoder_tokens(), checkpoints().first_input());
-  } else if (s_.is_first(chunk)) {
-    ends_.embed(checkpoints().first_input());
-  } else {
-    boundaries_.take_input();
-  }
+  begin_forward();
   const LayerRuns& layers = layers_[s_.current];
   for (std::size_t i = 0; i < segments_of_model(); ++i) {
     if (begins_decoder(i)) {
@@ -139,7 +139,22 @@ void StageProgram::forward() {
     }
     layers[i]->forward();
   }
-  if (s_.is_last(chunk)) {
+  end_forward();
+}
+
+void StageProgram::begin_forward() {
+  ends_.load_batch();
+  if (encoder_) {
+    encoder_->embed(ends_.encoder_tokens(), checkpoints().first_input());
+  } else if (s_.is_first(s_.chunk())) {
+    ends_.embed(checkpoints().first_input());
+  } else {
+    boundaries_.take_input();
+  }
+}
+
+void StageProgram::end_forward() {
+  if (s_.is_last(s_.chunk())) {
     heads_forward();
   } else {
     boundaries_.give_output();
@@ -150,6 +165,12 @@ void StageProgram::forward() {
 // gradient of the logits for the second would cost more than it gains.
 void StageProgram::backward(Backward what, bool last_of_step) {
   const bool last_micro = last_of_step || s_.updates_each;  // of those that an update is made of
+  const View dx = begin_backward(what, last_micro);
+  layers_backward(what, dx, last_micro);
+  end_backward(dx, last_of_step);
+}
+
+View StageProgram::begin_backward(Backward what, bool last_micro) {
   const View dx = boundaries_.gradient();
   if (s_.is_last(s_.chunk())) {
     heads_backward(what, dx, last_micro);
@@ -157,15 +178,59 @@ void StageProgram::backward(Backward what, bool last_of_step) {
     boundaries_.take_gradient(dx);
   }
   if (encoder_) encoder_->begin_backward(last_micro);
-  layers_backward(what, dx, last_micro);
+  return dx;
+}
+
+void StageProgram::end_backward(const View& dx, bool last_of_step) {
   if (encoder_) {
     encoder_->embed_backward(ends_.encoder_tokens(), dx, ends_.release_tokens());
   } else if (s_.is_first(s_.chunk())) {
-    ends_.embed_backward(dx, last_micro);
+    ends_.embed_backward(dx, last_of_step || s_.updates_each);
   } else {
     boundaries_.give_gradient(dx);
   }
   boundaries_.take_next_gradient(last_of_step);
+}
+
+// What comes before the layers reads what the pass before has left, and the backward's comes second
+// so that what a tied embedding adds to stays open to its end.
+void StageProgram::both(const Pass& forward, const Pass& backward) {
+  ZPLAN_ASSERT(!encoder_ && !s_.updates_each && backward.kind == PassKind::kBackward);
+  const auto of = [&](const Pass& pass, const std::function<void()>& emit) {
+    s_.enter(s_.chunks[static_cast<std::size_t>(pass.chunk)]);
+    s_.reversed = pass.reversed;
+    at_micro(s_.out, pass.micro, emit);
+  };
+  View dx;
+  LayerLoops forwards, backwards;
+  s_.body.next_bodies();
+  of(forward, [&] { begin_forward(); });
+  forwards = forward_loops();
+  s_.body.take_turns();
+  of(backward, [&] { dx = begin_backward(Backward::kWhole, backward.apart); });
+  backwards = backward_loops(dx, backward.apart);
+  s_.body.take_turns();
+  LayersBeside(s_, {forward, std::move(forwards)}, {backward, std::move(backwards)}).emit();
+  s_.body.take_turns();
+  of(backward, [&] { end_backward(dx, backward.apart); });
+  s_.body.take_turns();
+  of(forward, [&] { end_forward(); });
+}
+
+LayerLoops StageProgram::forward_loops() {
+  LayerLoops all;
+  for (const std::unique_ptr<LayerRun>& run : layers_[s_.current])
+    std::ranges::move(run->forward_loops(), std::back_inserter(all));
+  return all;
+}
+
+LayerLoops StageProgram::backward_loops(const View& dx, bool last_micro) {
+  const LayerRuns& layers = layers_[s_.current];
+  LayerLoops all;
+  for (std::size_t i = layers.size(); i-- > 0;)
+    std::ranges::move(layers[i]->backward_loops(Backward::kWhole, dx, last_micro),
+                      std::back_inserter(all));
+  return all;
 }
 
 void StageProgram::weight_backward(bool last_micro) {

@@ -32,7 +32,11 @@ class StageProgram {
   void update_after_backward();
   void pass(const Pass& pass);
   void forward();
+  void begin_forward();
+  void end_forward();
   void backward(Backward what, bool last_of_step);
+  View begin_backward(Backward what, bool last_micro);
+  void end_backward(const View& dx, bool last_of_step);
   void weight_backward(bool last_micro);
   void layers_backward(Backward what, const View& dx, bool last_micro);
   void heads_forward();
@@ -40,6 +44,11 @@ class StageProgram {
   std::size_t segments_of_model() const;  // of the current chunk
   // Calls `emit` with the layer of each module of the chunk, while that is the one that is emitted.
   void each_module(bool upwards, const std::function<void(LayerRun&)>& emit);
+  // A forward and a whole backward of another micro-batch in turns: both begin, then their layers
+  // come side by side, then both end.
+  void both(const Pass& forward, const Pass& backward);
+  LayerLoops forward_loops();
+  LayerLoops backward_loops(const View& dx, bool last_micro);
   // Whether the encoder's layers end before this segment.
   bool begins_decoder(std::size_t segment) const;
   void report();

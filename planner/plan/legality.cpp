@@ -394,6 +394,66 @@ Reason needs_experts(const Plan& p) {
   if (p.dispatcher != Plan().dispatcher)
     return fmt::format("dispatcher {} brings tokens to experts; the model has none",
                        name(p.dispatcher));
+  if (p.overlap.exchange) return "tokens are exchanged between experts; the model has none";
+  if (p.overlap.weight_gradients)
+    return "weight gradients beside the exchange are those of experts; the model has none";
+  if (!p.overlap.shared_expert) return "the shared expert is one of experts; the model has none";
+  return std::nullopt;
+}
+
+// What it takes that tokens are exchanged beside the layers of another micro-batch: two
+// micro-batches whose passes follow each other, the exchanges of both, and no replay between them
+// [MegatronCore].
+Reason wrong_exchange_overlap(const Plan& p) {
+  if (!p.overlap.exchange) return std::nullopt;
+  if (p.parallel.ep == 1)
+    return "with ep 1 no tokens are exchanged that could be beside another micro-batch: ep 2 or "
+           "more, or no overlap of the exchange";
+  const bool one_stage = p.schedule == Schedule::kOneForwardOneBackward;
+  const bool has_pairs = p.schedule == Schedule::kInterleaved ||
+                         p.schedule == Schedule::kDualPipe || p.schedule == Schedule::kDualPipeV;
+  if (!one_stage && !has_pairs)
+    return fmt::format(
+        "tokens are exchanged beside another micro-batch in schedules 1f1b (pp 1), interleaved, "
+        "dualpipe and dualpipe-v, not {}",
+        name(p.schedule));
+  if (one_stage && p.parallel.pp > 1)
+    return fmt::format(
+        "with pp {} tokens are exchanged beside another micro-batch in schedules interleaved, "
+        "dualpipe and dualpipe-v, not 1f1b: a stage needs forwards and backwards that do not wait "
+        "for each other",
+        p.parallel.pp);
+  if (p.micro_steps() < 2)
+    return "tokens are exchanged beside another micro-batch: this needs 2 micro-steps, not 1";
+  if (std::any_of(p.recompute.begin(), p.recompute.end(),
+                  [](const RecomputeRun& run) { return run.mode == Recompute::kFull; }))
+    return "a replay of whole layers exchanges their tokens again, which are then not beside "
+           "another "
+           "micro-batch: recompute none, selective or operators, not full";
+  if (p.overlap.optimizer)
+    return "layers are updated beside a backward that stands alone, tokens exchanged beside one "
+           "that does not: one of the two";
+  return std::nullopt;
+}
+
+// What parts of the work of experts stand beside their exchange.
+Reason wrong_expert_overlap(const Plan& p, const ModelShape& model) {
+  if (Reason why = wrong_exchange_overlap(p)) return why;
+  if (p.overlap.weight_gradients && p.parallel.ep == 1)
+    return "with ep 1 no tokens are exchanged that weight gradients could be beside: ep 2 or more";
+  if (p.overlap.weight_gradients && has_parts_of_backward(p))
+    return fmt::format(
+        "schedule {} has the gradients of weights in passes of their own: none are beside the "
+        "exchange",
+        name(p.schedule));
+  if (p.overlap.weight_gradients && p.train.has_lora())
+    return "the factors of LoRA come between the products of experts: their weight gradients are "
+           "not beside the exchange";
+  if (!p.overlap.shared_expert && model.shared_ffn == 0)
+    return "the model has no shared expert that could be computed before tokens are exchanged";
+  if (!p.overlap.shared_expert && p.parallel.ep == 1)
+    return "with ep 1 no tokens are exchanged that the shared expert could come before: ep 2 or "
+           "more";
   return std::nullopt;
 }
 
@@ -437,6 +497,7 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
     return fmt::format("the busiest rank has at least the mean: an imbalance of {} is below 1",
                        p.expert_imbalance);
   if (Reason why = wrong_turns(p, model)) return why;
+  if (Reason why = wrong_expert_overlap(p, model)) return why;
   return wrong_expert_ranks(p, model);
 }
 
@@ -857,6 +918,7 @@ Reason wrong_mtp(const Plan& p, const ModelShape& model) {
   if (p.checkpoint_layers > 1) return needs("layers per checkpoint", "1", p.checkpoint_layers);
   if (p.delayed_update) return needs("a delayed update", "off", "on");
   if (p.dropout) return needs("dropout", "off", "on");
+  if (p.overlap.exchange) return needs("the exchange of tokens beside compute", "off", "on");
   return std::nullopt;
 }
 

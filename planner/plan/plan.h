@@ -211,6 +211,15 @@ struct Overlap {
   // True: as soon as the last micro-batch has given the gradients of a layer the host updates it,
   // beside the backward of the layers before it [Liao24]. False: after the backward of all.
   bool optimizer = false;
+  // True: layers of the forward of one micro-batch and of the backward of another are worked off in
+  // turns, so that tokens are exchanged between experts beside what the other computes
+  // [DeepSeek24b sec 3.2.1].
+  bool exchange = false;
+  // True: the gradients of the experts' weights are computed after those of their inputs, beside
+  // the exchange of the latter.
+  bool weight_gradients = false;
+  // False: the shared expert is computed before tokens are exchanged, not beside that.
+  bool shared_expert = true;
   friend bool operator==(const Overlap&, const Overlap&) = default;
 };
 

@@ -222,6 +222,7 @@ constexpr ScheduleRow kRows[] = {
      .in_flight = 1,
      .order =
          [](const Plan& plan, std::int32_t stage) {
+           if (plan.overlap.exchange) return one_stage_in_turns(micro_batches_of(plan));
            return one_forward_one_backward_order(stage, plan.parallel.pp, micro_batches_of(plan));
          },
      .pieces = one_piece_each},
@@ -237,7 +238,7 @@ constexpr ScheduleRow kRows[] = {
      .order =
          [](const Plan& plan, std::int32_t stage) {
            return interleaved_order(stage, plan.parallel.pp, chunks_of(plan),
-                                    micro_batches_of(plan));
+                                    micro_batches_of(plan), plan.overlap.exchange);
          },
      .pieces = [](const Plan& plan) { return looped_chunks(plan.parallel.pp, chunks_of(plan)); },
      .fault = uneven_rounds},
@@ -268,7 +269,8 @@ constexpr ScheduleRow kRows[] = {
      .in_flight = 4,  // 2 p + 1 chunks of L / (2 p) layers, and what one part of backward leaves
      .order =
          [](const Plan& plan, std::int32_t stage) {
-           return dual_pipe_v_order(stage, plan.parallel.pp, micro_batches_of(plan));
+           return dual_pipe_v_order(stage, plan.parallel.pp, micro_batches_of(plan),
+                                    plan.overlap.exchange);
          },
      .pieces = [](const Plan& plan) { return v_shaped_chunks(plan.parallel.pp, 2); },
      .fault = too_few_to_pair},
@@ -280,7 +282,8 @@ constexpr ScheduleRow kRows[] = {
      .in_flight = 4,  // as DualPipeV
      .order =
          [](const Plan& plan, std::int32_t stage) {
-           return dual_pipe_v_order(stage, plan.parallel.pp, micro_batches_of(plan));
+           return dual_pipe_v_order(stage, plan.parallel.pp, micro_batches_of(plan),
+                                    plan.overlap.exchange);
          },
      .pieces = [](const Plan& plan) { return v_shaped_chunks(plan.parallel.pp, 2); },
      .fault = no_pairs},
@@ -466,6 +469,12 @@ bool weights_come_between(const std::vector<Pass>& passes, std::int32_t chunk) {
   });
 }
 
+// Whether one of two micro-batches takes the places of layers that the other is done with.
+bool in_turns(const PassOrder& order) {
+  return std::any_of(order.passes.begin(), order.passes.end(),
+                     [](const Pass& pass) { return pass.reversed; });
+}
+
 }  // namespace
 
 StagePieces in_flight_of_stages(const Plan& plan) {
@@ -475,7 +484,8 @@ StagePieces in_flight_of_stages(const Plan& plan) {
     const PassOrder order = order_of_stage(plan, stage);
     std::vector<PieceInFlight>& own = stages.emplace_back();
     for (std::int32_t chunk = 0; chunk < pieces.chunks(); ++chunk)
-      own.push_back({pieces.position(stage, chunk), kept_in_flight(plan, stage, order, chunk).span,
+      own.push_back({pieces.position(stage, chunk),
+                     in_turns(order) ? 1 : kept_in_flight(plan, stage, order, chunk).span,
                      weights_come_between(order.passes, chunk)});
   }
   return stages;
@@ -484,7 +494,9 @@ StagePieces in_flight_of_stages(const Plan& plan) {
 double most_in_flight(const Plan& plan) {
   const double all = micro_batches_of(plan);
   const double factor = row_of(plan).in_flight;
-  return factor == 0 ? all : std::min(all, factor * plan.parallel.pp);
+  // Where one stage has two micro-batches in turns.
+  const double in_turns = plan.overlap.exchange && plan.parallel.pp == 1 ? 1 : 0;
+  return factor == 0 ? all : std::min(all, factor * plan.parallel.pp + in_turns);
 }
 
 }  // namespace zplan

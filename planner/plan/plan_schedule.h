@@ -50,7 +50,8 @@ bool ends_in_order(const Plan& plan);
 
 struct PieceInFlight {
   std::int32_t piece = 0;
-  std::int64_t micro_batches = 0;  // between its forward and its backward
+  // Between its forward and its backward; of two in turns, whose layers share places, one.
+  std::int64_t micro_batches = 0;
   // The stage's first pass for the gradients of weights alone comes before the piece's last pass
   // for those of inputs, which reads all that forward has kept.
   bool weights_come_between = false;

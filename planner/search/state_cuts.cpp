@@ -17,7 +17,8 @@ Plan of_one_gpu(Plan plan) {
   plan.zero_stage = 3;
   plan.secondary = plan.parameter_shards = 0;
   plan.partition_activations = false;
-  plan.delayed_update = plan.overlap.optimizer = false;
+  plan.delayed_update = false;
+  plan.overlap = {.gradients = plan.overlap.gradients, .parameters = plan.overlap.parameters};
   plan.schedule = Schedule::kOneForwardOneBackward;
   plan.schedule_file.clear();
   plan.stage_layers.clear();

@@ -55,6 +55,7 @@ Plan representative(Plan plan, const ModelShape& model) {
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
   plan.partition_activations = plan.delayed_update = plan.overlap.optimizer = false;
+  plan.overlap.exchange = plan.overlap.weight_gradients = false;
   plan.checkpoint_layers = 1;
   if (!is_uniform(plan)) plan.recompute = {{}};
   if (plan.gather.tiles() > 1) return plan;
@@ -146,7 +147,9 @@ std::optional<Seconds> TimeFloors::before(const Plan& plan, const StagePieces& s
 
 KernelTimes TimeFloors::kernel_times(const Plan& plan) {
   const RecomputeRun run = is_uniform(plan) ? plan.recompute.front() : RecomputeRun{};
-  const bool waits = meets_alike(plan, cluster_);
+  // What stands beside an exchange may fill all that a layer by itself would wait for it.
+  const bool in_turns = plan.overlap.exchange || plan.overlap.weight_gradients;
+  const bool waits = meets_alike(plan, cluster_) && !in_turns;
   const Key key{cuts_of(plan),
                 (plan.zero_stage < 2),
                 plan.gather.tiles(),

@@ -20,6 +20,15 @@ bool only_whole(const Parallel& ranks) {
          ranks.dp * ranks.tp % ranks.ep == 0;
 }
 
+// Software that does not say so puts nothing beside the exchange.
+void choose_overlap(const RunRecord& run, Plan& plan) {
+  const RunParallel& stated = run.parallel;
+  plan.overlap.exchange = stated.overlap_exchange.value_or(false);
+  plan.overlap.weight_gradients = stated.overlap_weight_gradients.value_or(false);
+  plan.overlap.shared_expert =
+      !run.model.shared_expert_ffn || stated.overlap_shared_expert.value_or(false);
+}
+
 }  // namespace
 
 Reason choose_experts(const RunRecord& run, PlannedRun& out) {
@@ -54,7 +63,8 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
     out.stack_stated = false;
   }
   if (!exchanges_experts(run)) return std::nullopt;
-  if (ranks.tp > 1 && !ranks.folds_experts()) {
+  choose_overlap(run, out.plan);
+  if (ranks.tp > 1 && !ranks.routes_own_tokens()) {
     out.flags.emplace_back("each tensor parallel rank exchanges the rows of all its tokens");
     out.stack_stated = false;
   }

@@ -260,15 +260,17 @@ std::vector<RunKey> overlap_keys() {
       of_parallel<&RunParallel::overlap_update>(
           "/overlap/update",
           {.meaning = "the host updates layers beside the backward of others", .example = "true"}),
-      beside("/overlap/exchange", false, "the exchange of experts beside compute",
-             "tokens are exchanged beside the work of another micro-batch", has_no_exchange),
-      beside("/overlap/weight_gradients", false, "weight gradients beside the exchange of experts",
-             "weight gradients are put off so that the exchange runs beside them", has_no_exchange),
-      beside("/overlap/shared_expert", false, "the shared expert beside the exchange of experts",
-             "the shared expert runs beside the exchange",
-             [](const RunRecord& run, std::string_view) {
-               return !run.model.shared_expert_ffn || !exchanges_experts(run);
-             }),
+      of_parallel<&RunParallel::overlap_exchange>(
+          "/overlap/exchange",
+          {.meaning = "tokens are exchanged between experts beside the work of another micro-batch",
+           .example = "true"}),
+      of_parallel<&RunParallel::overlap_weight_gradients>(
+          "/overlap/weight_gradients",
+          {.meaning = "weight gradients are put off so that the exchange runs beside them",
+           .example = "true"}),
+      of_parallel<&RunParallel::overlap_shared_expert>(
+          "/overlap/shared_expert",
+          {.meaning = "the shared expert runs beside the exchange", .example = "true"}),
       beside("/overlap/context_parallel", true, "context parallel ranks that wait for keys",
              "rings send beside attention",
              [](const RunRecord& run, std::string_view) { return ring_of(run.parallel) == 1; }),

@@ -82,6 +82,7 @@ struct RunParallel {
   std::optional<bool> sequence_parallel;
   std::optional<std::int32_t> interleave, flushes, cp, ep, zero_stage, shard_group;
   std::optional<bool> overlap_grad_reduce, overlap_param_gather, tp_comm_overlap, overlap_update;
+  std::optional<bool> overlap_exchange, overlap_weight_gradients, overlap_shared_expert;
   std::optional<std::string> schedule;                    // "1f1b", "interleaved", "gpipe"
   std::optional<std::vector<std::int32_t>> stage_layers;  // of each model chunk, in model order
   std::optional<bool> ends_count_as_layers;  // embedding and loss, where stages are made equal

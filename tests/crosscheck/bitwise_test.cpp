@@ -253,6 +253,49 @@ TEST_P(Bitwise, UpdatesBesideBackwardGiveTheBitsOfThoseAfterIt) {
   }
 }
 
+// Experts whose tokens are exchanged beside the layers of another micro-batch, against the same
+// experts one micro-batch after the other.
+TEST(BesideAnotherMicroBatch, IsTheSameBits) {
+  struct Case {
+    const char* model;
+    int pp, zero_stage, micro_steps = 4;
+    Schedule schedule = Schedule::kInterleaved;
+  };
+  constexpr Case kCases[] = {{"tiny-moe", 1, 0},      {"tiny-moe", 1, 2, 2}, {"tiny-moe", 1, 3, 8},
+                             {"tiny-deepseek", 1, 1}, {"tiny-moe", 2, 1},    {"tiny-gpt-oss", 2, 2},
+                             {"tiny-switch", 1, 2},   {"tiny-deepseek", 2, 3},
+                             {"tiny-moe", 2, 1, 6, Schedule::kDualPipeV},
+                             {"tiny-deepseek", 2, 2, 4, Schedule::kDualPipe}};
+  using Change = void (*)(Plan&);
+  constexpr Change kChanges[] = {
+      [](Plan& p) { p.overlap.exchange = true; },
+      [](Plan& p) { p.overlap.weight_gradients = true; },
+      [](Plan& p) { p.overlap.exchange = p.overlap.weight_gradients = true; },
+      [](Plan& p) { p.overlap.exchange = true, p.dispatcher = Dispatcher::kAllGather; },
+      [](Plan& p) { p.overlap.exchange = true, p.gather = Gather::kLayer, p.slack = 0; },
+      [](Plan& p) { p.overlap.shared_expert = false; }};
+  for (const Case& one : kCases) {
+    const int dp = one.schedule == Schedule::kDualPipe ? 4 : 2;
+    Plan plan = base({dp, one.pp, one.micro_steps, one.zero_stage, "cpu.f32", 1, one.model});
+    plan.batch.global_batch = dp * one.micro_steps;
+    plan.batch.micro_batch = 1;
+    plan.parallel.ep = 2;
+    if (one.pp > 1) plan.schedule = one.schedule;
+    const ModelShape model = shape_of(load_model(one.model));
+    if (illegal(plan, model)) continue;
+    const auto expected = train({"base", plan});
+    for (std::size_t i = 0; i < std::size(kChanges); ++i) {
+      Variant v{fmt::format("{} pp {} change {}", one.model, one.pp, i), plan};
+      kChanges[i](v.plan);
+      if (illegal(v.plan, model)) continue;
+      const auto got = train(v);
+      EXPECT_NE(fingerprint(got->job), fingerprint(expected->job)) << v.name;
+      const bool alike = v.plan.dispatcher == plan.dispatcher;
+      if (alike) testing_support::expect_same_bits(*got, *expected, v.name);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Grids, Bitwise,
     testing::Values(Grid{1, 1, 1, 0}, Grid{2, 1, 1, 0}, Grid{2, 1, 2, 0}, Grid{4, 1, 2, 0},

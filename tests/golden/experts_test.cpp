@@ -15,6 +15,7 @@
 #include "planner/lower/expert_axis.h"
 #include "planner/lower/ranks.h"
 #include "planner/place/place.h"
+#include "planner/program/verify/verify.h"
 #include "planner/program/kernels/kernel_table.h"
 #include "sim/simulate.h"
 #include "tests/golden/job_counts.h"
@@ -238,6 +239,45 @@ TEST(Experts, StatesAreCutOverTheGroupAndShardedOverTheOtherReplicas) {
     EXPECT_EQ(parameters, 4 * 2 * kElements / ep) << ep;
     EXPECT_EQ(states, 4 * 12 * kElements / 8) << ep;
   }
+}
+
+// [derived] Of m micro-steps m - 1 have a forward beside a backward, in which the shorter of compute
+// and exchange is hidden, but for what comes before the first exchange of a layer of the backward
+// and after the last of the forward. What compute takes is the step less what the exchange adds.
+TEST(Experts, TheirExchangeBesideAnotherMicroBatchTakesTheTimeOfTheLonger) {
+  Plan plan;
+  plan.model = "qwen3-30b-a3b";
+  plan.kernel_set = "cuda.sm90.bf16";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.parallel.dp = plan.parallel.ep = 16;
+  plan.zero_stage = 1;
+  plan.expert_imbalance = 1;
+  constexpr std::int64_t kSteps = 8;
+  plan.batch = {.global_batch = 16 * kSteps, .micro_batch = 1, .sequence = 4096};
+  const ModelConfig model = load_model(plan.model);
+  const auto simulate = [&] {
+    Job job = lower(plan, model);
+    place(job);
+    EXPECT_EQ(verify(job), std::vector<std::string>());
+    return sim::simulate(job, load_cluster("dgx-h100x2"));
+  };
+  const auto exposed = [](const sim::SimResult& result) {
+    for (const sim::LaneReport& lane : result.lanes)
+      if (lane.lane == Lane::kCommTensor) return lane.exposed;
+    return Seconds{};
+  };
+  const sim::SimResult alone = simulate();
+  const Seconds exchange = exposed(alone), compute = alone.period - exchange;
+  EXPECT_GT(exchange / alone.period, 0.3);
+  plan.overlap.exchange = true;
+  const Seconds saved = alone.period - simulate().period;
+  const Seconds hidden = std::min(exchange, compute) * ((kSteps - 1.0) / kSteps);
+  EXPECT_LE(saved / hidden, 1.0);
+  EXPECT_GE(saved / hidden, 0.8);
+  plan.overlap.exchange = false;
+  plan.overlap.weight_gradients = true;
+  const Seconds alone_saved = alone.period - simulate().period;
+  EXPECT_GT(alone_saved.value, 0);
 }
 
 TEST(Experts, AnExchangeWithinANodeIsFasterThanOneOverTheNetwork) {

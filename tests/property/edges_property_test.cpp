@@ -70,6 +70,10 @@ class RingJobMaker {
                        below(6) == 0);
         body(var + 1, budget / 2);
         builder_.end();
+      } else if (first > 0 && budget > 1 && below(4) == 0) {
+        builder_.begin(1, kVars[std::min(first, 3) - 1], below(5), -1, true, below(3) != 0);
+        node();
+        builder_.end();
       } else {
         node();
       }

@@ -11,6 +11,10 @@
 
 namespace zplan {
 
+inline std::int64_t around(const Block& block, std::int64_t outer) {
+  return block.relative ? (block.mirrored ? -outer : outer) : 0;
+}
+
 inline void walk_block(const Program& p, BlockIndex index, Env env, Iterations at,
                        std::vector<Instance>& out) {
   const Block& block = p.blocks[index];
@@ -21,11 +25,11 @@ inline void walk_block(const Program& p, BlockIndex index, Env env, Iterations a
     at[depth] = i;
     Env inner = env;
     if (block.var == Var::kMicro) {
-      inner.micro = (block.relative ? env.micro : 0) + block.first + block.step * i;
+      inner.micro = around(block, env.micro) + block.first + block.step * i;
     } else if (block.var == Var::kLayer) {
-      inner.layer = (block.relative ? env.layer : 0) + block.first + block.step * i;
+      inner.layer = around(block, env.layer) + block.first + block.step * i;
     } else if (block.var == Var::kTile) {
-      inner.tile = (block.relative ? env.tile : 0) + block.first + block.step * i;
+      inner.tile = around(block, env.tile) + block.first + block.step * i;
     }
     for (const Block::Item& item : block.items) {
       if (item.is_block) {

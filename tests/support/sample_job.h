@@ -39,7 +39,7 @@ class SampleBuilder {
   Buffer& at(BufferId id) { return program_.buffers[id]; }
 
   void begin(std::int32_t count, Var var = Var::kNone, std::int32_t first = 0,
-             std::int32_t step = 1, bool relative = false) {
+             std::int32_t step = 1, bool relative = false, bool mirrored = false) {
     const auto index = static_cast<BlockIndex>(program_.blocks.size());
     Block b;
     b.parent = current_;
@@ -49,6 +49,7 @@ class SampleBuilder {
     b.first = first;
     b.step = step;
     b.relative = relative;
+    b.mirrored = mirrored;
     program_.blocks[current_].items.push_back({true, index});
     program_.blocks.push_back(b);
     current_ = index;

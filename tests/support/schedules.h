@@ -35,7 +35,8 @@ inline PipelineSchedule schedule_of(ChunkMap chunks, std::int32_t micro_batches,
   return schedule;
 }
 
-// "3x(F0+2 B0)@1": three iterations from micro-batch 1 on; a step other than 1 follows the count.
+// "3x(F0+2 B0)@1": three iterations from micro-batch 1 on; a step other than 1 follows the count. A
+// pass apart ends with "!", a forward with a backward beside it with "&", a reversed one with "~".
 inline std::string text_of(const PassLoop& loop) {
   std::string body;
   for (const LoopEntry& entry : loop.body) {
@@ -47,6 +48,8 @@ inline std::string text_of(const PassLoop& loop) {
     const Pass& pass = std::get<Pass>(entry);
     body += letter(pass.kind) + std::to_string(pass.chunk);
     if (pass.apart) body += '!';
+    if (pass.beside) body += '&';
+    if (pass.reversed) body += '~';
     if (pass.micro != 0) body += '+' + std::to_string(pass.micro);
   }
   const std::string step = loop.step == 1 ? "" : "/" + std::to_string(loop.step);

@@ -92,11 +92,14 @@ std::optional<JsonNode> of_overlap(const JsonNode& root, std::string_view option
   constexpr std::pair<std::string_view, std::string_view> kOverlap[] = {
       {"--overlap-grad-reduce", "overlap_grad_reduce"},
       {"--overlap-param-gather", "overlap_param_gather"},
-      {"--ddp-bucket-size", "bucket_size"}};
+      {"--ddp-bucket-size", "bucket_size"},
+      {"--overlap-moe-expert-parallel-comm", "overlap_moe_expert_parallel_comm"},
+      {"--delay-wgrad-compute", "delay_wgrad_compute"}};
   const auto* const row =
       std::ranges::find(kOverlap, option, &std::pair<std::string_view, std::string_view>::first);
   if (row == std::end(kOverlap) || !written_field(root, "comm_overlap")) return std::nullopt;
   if (auto own = written_field(root, "comm_overlap." + std::string(row->second))) return own;
+  if (row - kOverlap > 2) return std::nullopt;  // those of experts it leaves as the model has them
   return parse_json(row->second == "bucket_size" ? "134217728" : "true", "field");
 }
 

@@ -23,6 +23,28 @@ void read_dispatcher(const KeysToPlan& to) {
   to.plan.dispatcher = hybrid ? Dispatcher::kHybridEp : Dispatcher::kDeepEp;
 }
 
+// What of the exchange of tokens runs beside what else, and what that needs
+// [MegatronCore transformer/transformer_config.py].
+void read_exchange_overlap(const KeysToPlan& to) {
+  const std::string_view layers = "--overlap-moe-expert-parallel-comm",
+                         weights = "--delay-wgrad-compute",
+                         shared = "--moe-shared-expert-overlap",
+                         alone = "--overlap-dispatch-backward-with-experts-wgrad";
+  Overlap& overlap = to.plan.overlap;
+  overlap.exchange = to.config.flag(layers);
+  overlap.weight_gradients = to.config.flag(weights) || to.config.flag(alone);
+  const bool has_shared = to.around.model.experts->shared_ffn > 0;
+  const bool asks_shared = to.config.flag(shared);
+  overlap.shared_expert = !has_shared || asks_shared;
+  if (asks_shared && !has_shared)
+    to.config.add(Trouble::kNoEffect, shared, "of a shared expert, of which the model has none");
+  if (overlap.exchange && asks_shared)
+    to.config.add(Trouble::kError, shared,
+                  fmt::format("does not go with {}: leave one of them out", layers));
+  if (to.config.flag(weights) && !overlap.exchange)
+    to.config.add(Trouble::kError, weights, fmt::format("needs {}", layers));
+}
+
 void read_experts(const KeysToPlan& to) {
   const std::string_view experts = "--expert-model-parallel-size",
                          tensors = "--expert-tensor-parallel-size";
@@ -30,6 +52,10 @@ void read_experts(const KeysToPlan& to) {
   if (to.around.model.experts) {
     to.plan.parallel.ep = ep;
     if (ep > 1) read_dispatcher(to);
+    if (ep > 1) read_exchange_overlap(to);
+    if (ep == 1 && to.config.flag("--overlap-moe-expert-parallel-comm"))
+      to.config.add(Trouble::kError, "--overlap-moe-expert-parallel-comm",
+                    "needs --expert-model-parallel-size of at least 2");
     if (to.config.has(tensors)) to.plan.parallel.expert_tp = count(to, tensors, kMaxTp);
   } else if (ep > 1) {
     to.config.add(Trouble::kError, experts, "needs --num-experts; the model has none");

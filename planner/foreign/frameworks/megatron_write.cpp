@@ -128,12 +128,24 @@ class MegatronWriting {
     if (p.cp > 1) keys_.add("--cp-comm-type", p.ring > 1 ? "p2p" : "a2a");
     if (p.ep > 1) keys_.add("--expert-model-parallel-size", p.ep);
     if (p.expert_tp > 0) keys_.add("--expert-tensor-parallel-size", p.expert_tp);
+    if (p.ep > 1) write_exchange_overlap();
     flag("--sequence-parallel", p.sequence_parallel);
     if (plan_.schedule == Schedule::kInterleaved)
       keys_.add("--num-virtual-stages-per-pipeline-rank", plan_.pieces() / p.pp);
     write_ends();
     flag("--use-tp-pp-dp-mapping", plan_.order == RankOrder::kPipelineFirst);
     if (plan_.launch == LaunchMode::kGraph) keys_.add("--cuda-graph-impl", "local");
+  }
+
+  void write_exchange_overlap() {
+    const Overlap& overlap = plan_.overlap;
+    const bool has_shared = model_.experts && model_.experts->shared_ffn > 0;
+    flag("--overlap-moe-expert-parallel-comm", overlap.exchange);
+    flag(overlap.exchange ? "--delay-wgrad-compute"
+                          : "--overlap-dispatch-backward-with-experts-wgrad",
+         overlap.weight_gradients);
+    flag("--moe-shared-expert-overlap",
+         has_shared && overlap.shared_expert && !overlap.exchange);
   }
 
   void write_ends() {

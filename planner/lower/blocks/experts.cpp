@@ -81,6 +81,8 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
     : rows_(maker, shape),
       hidden_(maker.h()),
       own_tokens_(own_tokens(maker)),
+      weights_beside_(maker.plan.overlap.weight_gradients),
+      shared_beside_(maker.plan.overlap.shared_expert),
       width_(shape.ffn / maker.expert_pieces()),
       gated_(mlp.gated),
       activation_(mlp.activation.attributes()),
@@ -169,11 +171,10 @@ void Experts::shared_forward(LayerPass& to, const View& x) const {
 }
 
 void Experts::forward(LayerPass& to, const View& x) const {
-  if (to.emits_all()) {
-    router_.forward(to, x);
-    dispatch_->dispatch(to, router_, x, to[received_]);
-  }
-  if (shared_) shared_forward(to, x);
+  if (to.emits_all()) router_.forward(to, x);
+  if (shared_ && !shared_beside_) shared_forward(to, x);
+  if (to.emits_all()) dispatch_->dispatch(to, router_, x, to[received_]);
+  if (shared_ && shared_beside_) shared_forward(to, x);
   if (to.emits(up_.op)) multiply(to, up_, to[received_], to[fc1_]);
   if (to.emits(LayerOperator::kActivation))
     to.kernel(Part::kExpertGate, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
@@ -203,13 +204,18 @@ void Experts::weight_backward(LayerPass& to, const Grouped& by, const View& x,
   }
 }
 
+void Experts::input_backward(LayerPass& to, const Grouped& by, const View& dy,
+                             const View& dx) const {
+  to.kernel(by.part, KernelId::kGroupedInputGradient,
+            {read(dy), to.parameter(by.weight), read(counts(to)), write(dx), to.workspace()},
+            {rows_.expected});
+}
+
 void Experts::multiply_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy,
                                 const View& dx) const {
+  if (puts_weights_off(to)) return input_backward(to, by, dy, dx);
   if (to.emits_weights() && to.trains(by.weight)) weight_backward(to, by, x, dy);
-  if (to.emits_inputs())
-    to.kernel(by.part, KernelId::kGroupedInputGradient,
-              {read(dy), to.parameter(by.weight), read(counts(to)), write(dx), to.workspace()},
-              {rows_.expected});
+  if (to.emits_inputs()) input_backward(to, by, dy, dx);
   if (by.lora) by.lora->backward(to, x, dy, dx, counts(to));
   to.done(by.weight);
 }
@@ -255,7 +261,16 @@ void Experts::backward(LayerPass& to, const View& x, const View& dy, const View&
   const View dfc1 = activation_backward(to, dgate);
   const View dreceived = to.scratch("d.experts.input", rows_.of(hidden_));
   multiply_backward(to, up_, to[received_], dfc1, dreceived);
-  if (to.emits_inputs()) dispatch_->dispatch_backward(to, router_, dreceived, dx);
+  const auto weights = [&](const Grouped& by, const View& input, const View& output) {
+    if (to.trains(by.weight)) weight_backward(to, by, input, output);
+    to.done(by.weight);
+  };
+  const auto put_off = [&] {
+    if (!puts_weights_off(to)) return;
+    weights(down_, to[gate_], dout);
+    weights(up_, to[received_], dfc1);
+  };
+  if (to.emits_inputs()) dispatch_->dispatch_backward(to, router_, dreceived, dx, put_off);
   if (shared_) shared_backward(to, x, dy, dx);
   router_.backward(to, x, dweights, dx);
 }

@@ -56,6 +56,11 @@ class Experts : public Body {
   void weight_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy) const;
   void multiply_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy,
                          const View& dx) const;
+  void input_backward(LayerPass& to, const Grouped& by, const View& dy, const View& dx) const;
+  // Whether the gradients of the weights come beside the exchange of those of their inputs.
+  bool puts_weights_off(const LayerPass& to) const {
+    return weights_beside_ && to.emits_inputs() && to.emits_weights();
+  }
   View activation_backward(LayerPass& to, const View& dgate) const;
   View counts(const LayerPass& to) const;
   Attributes attributes(const LayerPass& to, const Grouped& by) const;
@@ -63,6 +68,7 @@ class Experts : public Body {
   ExpertRows rows_;
   std::int64_t hidden_;  // h
   bool own_tokens_;
+  bool weights_beside_, shared_beside_;  // an exchange
   std::int64_t width_;  // f of one rank
   bool gated_;
   Attributes activation_;

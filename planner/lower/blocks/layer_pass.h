@@ -118,6 +118,8 @@ class LayerPass : public Emission {
     s_.out.collective({phase(), part, Action::kSumTokens}, Lane::kCommTensor,
                       CollectiveKind::kReduceScatter, {expert_axes(s_.plan, s_.mesh)}, from, to);
   }
+  // Tokens are on their way between experts: what follows waits for them or stands beside that.
+  void launched() { s_.out.end_part(); }
   // The rank's place among them.
   Attribute place_among_experts() const {
     return {0, s_.mesh.steps_over(expert_axes(s_.plan, s_.mesh), 1)};

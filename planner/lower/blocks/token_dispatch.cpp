@@ -34,6 +34,7 @@ class RowsSent : public TokenDispatch {
     if (!rows_.are_exchanged()) return;
     bring_counts(to, rows_, router.counts(to), to[received_counts_]);
     bring(to, Part::kDispatch, sent, received, "experts.arrived");
+    to.launched();
   }
 
   View counts(const LayerPass& to, const Router& router) const override {
@@ -48,7 +49,10 @@ class RowsSent : public TokenDispatch {
 
   void combine(LayerPass& to, const Router& router, const View& given, const View& returned,
                const View& sum) const override {
-    if (rows_.are_exchanged()) take_back(to, Part::kCombine, given, returned, "experts.summed");
+    if (rows_.are_exchanged()) {
+      take_back(to, Part::kCombine, given, returned, "experts.summed");
+      to.launched();
+    }
     to.kernel(Part::kCombine, KernelId::kCombineRows,
               {read(returned), read(router.rows(to)), sum, read(router.weights(to))});
   }
@@ -59,16 +63,20 @@ class RowsSent : public TokenDispatch {
     to.kernel(Part::kCombine, KernelId::kCombineRowsBackward,
               {read(dy), read(returned), read(router.rows(to)), read(router.weights(to)),
                read(router.counts(to)), write(drows), write(dweights)});
-    if (rows_.are_exchanged()) bring(to, Part::kCombine, drows, dgiven, "d.experts.arrived");
+    if (!rows_.are_exchanged()) return;
+    bring(to, Part::kCombine, drows, dgiven, "d.experts.arrived");
+    to.launched();
   }
 
-  void dispatch_backward(LayerPass& to, const Router& router, const View& dreceived,
-                         const View& dx) const override {
+  void dispatch_backward(LayerPass& to, const Router& router, const View& dreceived, const View& dx,
+                         const std::function<void()>& beside) const override {
     View drows = dreceived;
     if (rows_.are_exchanged()) {
       drows = scratch(to, "d.experts.sent", dreceived);
       take_back(to, Part::kDispatch, dreceived, drows, "d.experts.summed");
     }
+    beside();
+    if (rows_.are_exchanged()) to.launched();
     to.kernel(Part::kDispatch, KernelId::kCombineRows,
               {read(drows), read(router.rows(to)), write(dx)});
   }
@@ -130,6 +138,7 @@ class TokensGathered : public TokenDispatch {
               {rows_.parts(), rows_.room, to.place_among_experts()});
     const View all = to.scratch("experts.tokens", tokens_, x.dtype);
     gather(to, Part::kDispatch, x, all, "experts.group");
+    to.launched();
     to.kernel(Part::kDispatch, KernelId::kDispatchRows,
               {read(all), read(to[own_rows_]), read(to[own_counts_]), write(received)});
   }
@@ -144,10 +153,13 @@ class TokensGathered : public TokenDispatch {
     const View parts = to.scratch("experts.parts", tokens_, sum.dtype);
     to.kernel(Part::kCombine, KernelId::kCombineRows,
               {read(returned), read(to[own_rows_]), write(parts), read(to[weights_])});
-    if (sum.access != Access::kUpdate)
-      return scatter(to, Part::kCombine, parts, sum, "experts.group.sum");
+    if (sum.access != Access::kUpdate) {
+      scatter(to, Part::kCombine, parts, sum, "experts.group.sum");
+      return to.launched();
+    }
     const View own = to.scratch("experts.own", sum.shape, sum.dtype);
     scatter(to, Part::kCombine, parts, own, "experts.group.sum");
+    to.launched();
     to.kernel(Part::kCombine, Action::kAccumulate, KernelId::kResidualAdd,
               {read(sum), read(own), write(sum)});
   }
@@ -157,18 +169,21 @@ class TokensGathered : public TokenDispatch {
     const View all = to.scratch("d.experts.tokens", tokens_, dy.dtype);
     const View all_weights = to.scratch("d.weights.all", chosen_, dweights.dtype);
     gather(to, Part::kCombine, dy, all, "d.experts.group");
+    to.launched();
     to.kernel(Part::kCombine, KernelId::kCombineRowsBackward,
               {read(all), read(returned), read(to[own_rows_]), read(to[weights_]),
                read(to[own_counts_]), write(dgiven), write(all_weights)});
     scatter(to, Part::kRouter, all_weights, dweights, "d.weights.group");
   }
 
-  void dispatch_backward(LayerPass& to, const Router&, const View& dreceived,
-                         const View& dx) const override {
+  void dispatch_backward(LayerPass& to, const Router&, const View& dreceived, const View& dx,
+                         const std::function<void()>& beside) const override {
     const View parts = to.scratch("d.experts.parts", tokens_, dx.dtype);
     to.kernel(Part::kDispatch, KernelId::kCombineRows,
               {read(dreceived), read(to[own_rows_]), write(parts)});
     scatter(to, Part::kDispatch, parts, dx, "d.experts.group.sum");
+    beside();
+    to.launched();
   }
 
  private:

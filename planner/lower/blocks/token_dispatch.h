@@ -18,6 +18,7 @@
 // are parts of sums, which are reduced and scattered before they go back.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "planner/lower/blocks/router.h"
@@ -43,9 +44,10 @@ class TokenDispatch {
   virtual void combine_backward(LayerPass& to, const Router& router, const View& dy,
                                 const View& returned, const View& dgiven,
                                 const View& dweights) const = 0;
-  // Takes the gradient of `received` to dx [T, h].
+  // Takes the gradient of `received` to dx [T, h]; `beside` emits what needs none of what is
+  // exchanged on the way.
   virtual void dispatch_backward(LayerPass& to, const Router& router, const View& dreceived,
-                                 const View& dx) const = 0;
+                                 const View& dx, const std::function<void()>& beside) const = 0;
 };
 
 // `width`: h.

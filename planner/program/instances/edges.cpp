@@ -23,10 +23,10 @@ bool bytes_overlap(const View& a, const View& b) {
   return a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes();
 }
 
-void without(SlotExpr& slot, Var var) {
-  if (var == Var::kMicro) slot.per_micro = 0;
-  if (var == Var::kLayer) slot.per_layer = 0;
-  if (var == Var::kTile) slot.per_tile = 0;
+void scale(SlotExpr& slot, Var var, std::int32_t by) {
+  if (var == Var::kMicro) slot.per_micro *= by;
+  if (var == Var::kLayer) slot.per_layer *= by;
+  if (var == Var::kTile) slot.per_tile *= by;
 }
 
 // Whether two edges differ in their nodes alone.
@@ -120,7 +120,8 @@ class EdgeDeriver {
       if (slots <= 1 || block.var == Var::kNone) continue;
       slot.base =
           static_cast<std::int32_t>((slot.base + factor_of(slot, block.var) * block.first) % slots);
-      if (!block.relative) without(slot, block.var);
+      if (!block.relative) scale(slot, block.var, 0);
+      if (block.mirrored) scale(slot, block.var, -1);
     }
     return slot;
   }
@@ -133,11 +134,31 @@ class EdgeDeriver {
     if (slots <= 1) return least;
     const auto& [sx, sy] = slot_pair;
     for (const Var var : {Var::kMicro, Var::kLayer, Var::kTile})
-      if (factor_of(sx, var) != factor_of(sy, var)) return least;
+      if (factor_of(sx, var) != factor_of(sy, var)) {
+        if (var != block.var || block.relative) return least;
+        return crossing(block, slot_pair, slots, least);
+      }
     const std::int64_t rate = slot_rate(sx, block);
     const std::int32_t furthest = around == 0 ? 1 : std::min(slots, block.count - 1);
     for (std::int32_t delta = least; delta <= furthest; ++delta)
       if ((sx.base - sy.base + rate * delta) % slots == 0) return delta;
+    return std::nullopt;
+  }
+
+  // The same of uses that go through the slots at different rates: in a loop upwards one of them may
+  // go downwards.
+  static std::optional<std::int32_t> crossing(const Block& block, const SlotPair& slot_pair,
+                                              std::int32_t slots, std::int32_t least) {
+    const auto& [sx, sy] = slot_pair;
+    for (const Var other : {Var::kMicro, Var::kLayer, Var::kTile})
+      if (other != block.var && factor_of(sx, other) != factor_of(sy, other)) return least;
+    const auto at = [&](const SlotExpr& slot, std::int32_t i) {
+      return slot.base +
+             factor_of(slot, block.var) * (block.first + std::int64_t{block.step} * i);
+    };
+    for (std::int32_t delta = least; delta < block.count; ++delta)
+      for (std::int32_t i = delta; i < block.count; ++i)
+        if ((at(sx, i) - at(sy, i - delta)) % slots == 0) return delta;
     return std::nullopt;
   }
 

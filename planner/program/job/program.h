@@ -202,13 +202,16 @@ constexpr AttributeValues resolve(const Attributes& attributes, const MeshPoint&
 
 enum class Var : std::uint8_t { kNone, kMicro, kLayer, kTile };
 
-// count iterations; at iteration i, var = (relative ? outer value : 0) + first + step * i.
+// count iterations; at iteration i, var = (relative ? outer value : 0) + first + step * i. A mirrored
+// block, which is relative, has the negative of the outer value there: within a loop upwards it goes
+// through the same values downwards.
 struct Block {
   BlockIndex parent = 0;
   std::int32_t depth = 0;  // root 0
   std::int32_t count = 1;
   Var var = Var::kNone;
   bool relative = false;
+  bool mirrored = false;
   std::int32_t first = 0;
   std::int32_t step = 1;
   struct Item {
@@ -217,7 +220,7 @@ struct Block {
   };
   std::vector<Item> items;  // in program order
 };
-inline constexpr int kMaxDepth = 6;
+inline constexpr int kMaxDepth = 7;
 
 struct Program {
   // Layers that one iteration of a layer loop goes through: those that are gathered together.

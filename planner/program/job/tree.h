@@ -60,10 +60,16 @@ inline std::int64_t factor_of(const SlotExpr& slot, Var var) {
   return 0;
 }
 
+// What the value around a block adds to its own.
+inline std::int64_t of_outer(const Block& block, std::int64_t outer) {
+  if (!block.relative) return 0;
+  return block.mirrored ? -outer : outer;
+}
+
 // Values of the variables within an iteration of the block; `outer`: around it.
 inline Env bind(const Block& block, Env outer, std::int64_t iteration) {
   if (std::int64_t* value = value_of(outer, block.var))
-    *value = (block.relative ? *value : 0) + block.first + block.step * iteration;
+    *value = of_outer(block, *value) + block.first + block.step * iteration;
   return outer;
 }
 

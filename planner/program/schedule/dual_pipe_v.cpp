@@ -13,8 +13,12 @@ using enum PassKind;
 // The way in is chunk 0, the way out chunk 1.
 class DualPipeV {
  public:
-  DualPipeV(std::int32_t rank, std::int32_t ranks, std::int32_t micro_batches)
-      : before_(rank + 1), after_(ranks - rank - 1), rank_(rank), order_(micro_batches) {
+  DualPipeV(std::int32_t rank, std::int32_t ranks, std::int32_t micro_batches, bool beside)
+      : before_(rank + 1),
+        after_(ranks - rank - 1),
+        rank_(rank),
+        beside_(beside),
+        order_(micro_batches) {
     fill();
     order_.cut();
     const std::int32_t pairs = micro_batches - least_of_dual_pipe_v(ranks) + before_;
@@ -29,8 +33,7 @@ class DualPipeV {
 
  private:
   void pair(std::int32_t forward, std::int32_t backward) {
-    order_.add(kForward, forward);
-    order_.add(kBackward, backward);
+    order_.add_both(forward, backward, beside_);
   }
   void input_part(std::int32_t chunk) {
     order_.add(kInputBackward, chunk);
@@ -82,14 +85,16 @@ class DualPipeV {
 
   std::int32_t before_, after_;  // ranks up to this one, and those after it
   std::int32_t rank_;
+  bool beside_;  // the passes of a pair
   PassCounter order_;
   std::queue<std::int32_t> weights_left_;  // chunks whose second part is to come
 };
 
 }  // namespace
 
-PassOrder dual_pipe_v_order(std::int32_t rank, std::int32_t ranks, std::int32_t micro_batches) {
-  return DualPipeV(rank, ranks, micro_batches).take();
+PassOrder dual_pipe_v_order(std::int32_t rank, std::int32_t ranks, std::int32_t micro_batches,
+                            bool beside) {
+  return DualPipeV(rank, ranks, micro_batches, beside).take();
 }
 
 PipelineSchedule dual_pipe_v(std::int32_t ranks, std::int32_t micro_batches) {

@@ -18,7 +18,9 @@ namespace zplan {
 
 constexpr std::int32_t least_of_dual_pipe_v(std::int32_t ranks) { return 2 * ranks; }
 
-PassOrder dual_pipe_v_order(std::int32_t rank, std::int32_t ranks, std::int32_t micro_batches);
+// `beside`: a forward and a backward that follow each other as a pair are worked off together.
+PassOrder dual_pipe_v_order(std::int32_t rank, std::int32_t ranks, std::int32_t micro_batches,
+                            bool beside = false);
 PipelineSchedule dual_pipe_v(std::int32_t ranks, std::int32_t micro_batches);
 
 }  // namespace zplan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <span>
 
 namespace zplan {
@@ -18,9 +19,11 @@ struct Item {
   std::int32_t micro = 0;
 };
 
-// A pass at micro-batch 0 (body empty), or a loop whose body counts from its own micro-batch.
+// A pass at micro-batch 0 (body empty), or one with the backward beside it, the least micro-batch
+// of which is 0, or a loop whose body counts from its own micro-batch.
 struct ItemShape {
   Pass pass{};
+  std::optional<Pass> backward{};
   std::int32_t count = 1, step = 0;
   std::vector<Item> body{};
   int depth = 0;
@@ -31,7 +34,12 @@ class Folder {
   std::vector<PassLoop> fold(std::span<const Pass> passes) {
     std::vector<Item> items;
     items.reserve(passes.size());
-    for (const Pass& pass : passes) items.push_back({shape_of(pass), pass.micro});
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      const bool both = passes[i].beside && i + 1 < passes.size();
+      items.push_back(both ? item_of(passes[i], passes[i + 1])
+                           : Item{shape_of(passes[i]), passes[i].micro});
+      if (both) ++i;
+    }
     for (std::size_t group = 1; group <= std::min(items.size() / 2, kLongestGroup);)
       group = fold_runs(items, group) ? 1 : group + 1;
     return grouped(items);
@@ -46,9 +54,15 @@ class Folder {
     return at->second;
   }
 
+  // What its chunk and micro-batch leave open.
+  static std::int32_t kind_of(const Pass& pass) {
+    return static_cast<std::int32_t>(pass.kind) * 4 + (pass.apart ? 2 : 0) +
+           (pass.reversed ? 1 : 0);
+  }
+
   std::int32_t shape_of(Pass pass) {
-    const auto kind = static_cast<std::size_t>(pass.kind) * 2 + (pass.apart ? 1 : 0);
-    const std::size_t key = static_cast<std::size_t>(pass.chunk) * 8 + kind;
+    const std::size_t key =
+        static_cast<std::size_t>(pass.chunk) * 16 + static_cast<std::size_t>(kind_of(pass));
     if (passes_.size() <= key) passes_.resize(key + 1, -1);
     if (passes_[key] < 0) {
       passes_[key] = static_cast<std::int32_t>(shapes_.size());
@@ -56,6 +70,16 @@ class Folder {
       shapes_.push_back({.pass = pass});
     }
     return passes_[key];
+  }
+
+  Item item_of(Pass forward, Pass backward) {
+    const std::int32_t first = std::min(forward.micro, backward.micro);
+    forward.micro -= first;
+    backward.micro -= first;
+    // No loop has a key that begins so.
+    const Key key{-1,           forward.chunk,  forward.micro,  kind_of(forward),
+                  backward.chunk, backward.micro, kind_of(backward)};
+    return {number(key, {.pass = forward, .backward = backward}), first};
   }
 
   const ItemShape& shape(const Item& item) const {
@@ -126,9 +150,12 @@ class Folder {
         result.body.emplace_back(tree_of(inner));
         continue;
       }
-      Pass pass = shape(inner).pass;
-      pass.micro = inner.micro;
-      result.body.emplace_back(pass);
+      const auto add = [&](Pass pass) {
+        pass.micro += inner.micro;
+        result.body.emplace_back(pass);
+      };
+      add(shape(inner).pass);
+      if (shape(inner).backward) add(*shape(inner).backward);
     }
     return result;
   }
@@ -148,19 +175,19 @@ class Folder {
       group.clear();
     };
     for (const Item& item : items) {
-      const bool is_pass = shape(item).body.empty();
-      if (!is_pass || comes_again(group, item)) flush();
-      if (is_pass) {
+      const bool is_pass = shape(item).body.empty(), is_one = is_pass && !shape(item).backward;
+      if (!is_one || comes_again(group, item)) flush();
+      if (is_one) {
         group.push_back(item);
       } else {
-        loops.push_back(tree_of(item));
+        loops.push_back(tree_of(is_pass ? loop_of({&item, 1}, 1, 1) : item));
       }
     }
     flush();
     return loops;
   }
 
-  std::vector<std::int32_t> passes_;  // shapes by kind, apart and chunk; -1: none yet
+  std::vector<std::int32_t> passes_;  // shapes by kind and chunk; -1: none yet
   std::map<Key, std::int32_t> loops_;
   std::vector<ItemShape> shapes_;
 };

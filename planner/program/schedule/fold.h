@@ -32,7 +32,8 @@ struct LoopEntry : std::variant<Pass, PassLoop> {
 // offset of a pass, for layers and for tiles.
 inline constexpr int kMaxPassLoops = 2;
 
-// Passes outside any run stand in loops of one iteration, as far as a group of them has no kind of
+// A forward stands in one body with the backward that is worked off beside it. Passes outside any
+// run stand in loops of one iteration, as far as a group of them has no kind of
 // a chunk twice.
 std::vector<PassLoop> fold(const PassOrder& order);
 

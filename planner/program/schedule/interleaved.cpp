@@ -21,11 +21,12 @@ std::int32_t nearest_rounds(std::int32_t ranks, std::int32_t micro_batches) {
 }
 
 PassOrder interleaved_order(std::int32_t rank, std::int32_t ranks, std::int32_t chunks,
-                            std::int32_t micro_batches) {
+                            std::int32_t micro_batches, bool beside) {
   const std::int32_t round = micro_batches / rounds_of(ranks, micro_batches);
   ZPLAN_ASSERT(micro_batches % round == 0);
   const std::int32_t passes = chunks * micro_batches;
-  const std::int32_t ahead = std::min((chunks - 1) * round + 2 * (ranks - 1 - rank), passes);
+  const std::int32_t ahead =
+      std::min((chunks - 1) * round + 2 * (ranks - 1 - rank) + (beside ? 1 : 0), passes);
   // Of the k-th forward or backward.
   const auto turn = [&](std::int32_t k) { return k / round % chunks; };
   const auto micro = [&](std::int32_t k) { return k / (round * chunks) * round + k % round; };
@@ -38,6 +39,7 @@ PassOrder interleaved_order(std::int32_t rank, std::int32_t ranks, std::int32_t 
   order.cut();
   for (std::int32_t k = ahead; k < passes; ++k) {
     forward(k);
+    order.passes.back().beside = beside;
     backward(k - ahead);
   }
   order.cut();

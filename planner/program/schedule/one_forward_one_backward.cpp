@@ -15,6 +15,19 @@ PassOrder room_for(std::int32_t micro_batches) {
 
 }  // namespace
 
+PassOrder one_stage_in_turns(std::int32_t micro_batches) {
+  PassOrder order = room_for(micro_batches);
+  order.add(PassKind::kForward, 0, 0);
+  order.cut();
+  for (std::int32_t i = 1; i < micro_batches; ++i)
+    order.add_both({.kind = PassKind::kForward, .micro = i, .reversed = i % 2 == 1},
+                   {.kind = PassKind::kBackward, .micro = i - 1, .reversed = i % 2 == 0});
+  order.cut();
+  order.add(PassKind::kBackward, 0, micro_batches - 1);
+  order.passes.back().reversed = micro_batches % 2 == 0;
+  return order;
+}
+
 PassOrder one_forward_one_backward_order(std::int32_t stage, std::int32_t stages,
                                          std::int32_t micro_batches) {
   PassOrder order = room_for(micro_batches);

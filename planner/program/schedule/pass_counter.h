@@ -20,6 +20,13 @@ class PassCounter {
     if (whole) ++next_[{PassKind::kWeightBackward, chunk}];
     if (micro < micro_batches_) order_.add(kind, chunk, micro);
   }
+  // A forward and a whole backward, beside each other where both are there.
+  void add_both(std::int32_t forward, std::int32_t backward, bool beside) {
+    const std::size_t before = order_.passes.size();
+    add(PassKind::kForward, forward);
+    add(PassKind::kBackward, backward);
+    if (order_.passes.size() == before + 2) order_.passes[before].beside = beside;
+  }
   // Backward in two passes, one right after the other.
   void add_parts(std::int32_t chunk) {
     add(PassKind::kInputBackward, chunk);

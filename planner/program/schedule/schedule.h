@@ -26,6 +26,12 @@ struct Pass {
   bool apart = false;
   std::int32_t chunk = 0;
   std::int32_t micro = 0;
+  // A forward that is worked off together with the backward that follows it in the order: the
+  // operations of both take turns.
+  bool beside = false;
+  // Of two micro-batches that one stage has in turns the other one: it keeps what its layers leave
+  // in the reverse order, each layer in the place of one whose backward is done.
+  bool reversed = false;
   friend bool operator==(const Pass&, const Pass&) = default;
 };
 
@@ -80,7 +86,13 @@ struct PassOrder {
   std::vector<std::size_t> cuts;
 
   void add(PassKind kind, std::int32_t chunk, std::int32_t micro) {
-    passes.push_back({kind, false, chunk, micro});
+    passes.push_back({kind, false, chunk, micro, false, false});
+  }
+  // A forward and the backward beside it.
+  void add_both(const Pass& forward, const Pass& backward) {
+    passes.push_back(forward);
+    passes.back().beside = true;
+    passes.push_back(backward);
   }
   void cut() { cuts.push_back(passes.size()); }
 };

@@ -147,12 +147,14 @@ void StepParser::repeat(BlockIndex parent, EnvRange range) {
 }
 
 void StepParser::bind(Block& b, Range& range) {
-  b.relative = in_.accept("relative");
+  b.mirrored = in_.accept("mirrored");
+  b.relative = b.mirrored || in_.accept("relative");
   in_.expect("from");
   b.first = static_cast<std::int32_t>(in_.integer("a first value", kMinInt32, kMaxInt32));
   in_.expect("step");
   b.step = static_cast<std::int32_t>(in_.integer("a step", kMinInt32, kMaxInt32));
   if (!b.relative) range = {};
+  if (b.mirrored) range = {-range.high, -range.low};
   const std::int64_t travel = std::int64_t{b.step} * (b.count - 1);
   range.low += b.first + std::min<std::int64_t>(travel, 0);
   range.high += b.first + std::max<std::int64_t>(travel, 0);

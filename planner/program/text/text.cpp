@@ -139,7 +139,10 @@ void put_block(std::string& out, const Mesh& mesh, const Program& program, Block
   } else {
     put(out, "repeat {}", block.count);
     if (block.var != Var::kNone) {
-      put(out, " {}{} from {} step {}", name(block.var), block.relative ? " relative" : "",
+      put(out, " {}{} from {} step {}", name(block.var),
+          block.mirrored   ? " mirrored"
+          : block.relative ? " relative"
+                           : "",
           block.first, block.step);
     }
   }

@@ -46,7 +46,7 @@ Values values_of(const Program& p, BlockIndex block, Var var, std::int64_t limit
     std::vector<std::int64_t> next;
     for (const std::int64_t outer : result.sorted)
       for (std::int64_t i = 0; i < loop.count; ++i)
-        next.push_back((loop.relative ? outer : 0) + loop.first + loop.step * i);
+        next.push_back(of_outer(loop, outer) + loop.first + loop.step * i);
     result.sorted = std::move(next);
   }
   std::sort(result.sorted.begin(), result.sorted.end());

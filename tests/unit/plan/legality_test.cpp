@@ -778,6 +778,36 @@ TEST(Legality, CapacityAndImbalanceAreOfExpertsAndOfWholeSequences) {
   EXPECT_THAT(refusal(balanced, delayed), says("loads of its own step", "no delayed update"));
 }
 
+TEST(Legality, TokensAreExchangedBesideAnotherMicroBatchWhereOneIsThere) {
+  const ModelShape moe = shape_of(load_model("tiny-moe"));
+  const auto refusal = [&](auto change, const ModelShape& model) {
+    Plan plan = with_experts();
+    plan.parallel.ep = 4;
+    plan.batch = {.global_batch = 16, .micro_batch = 1, .sequence = 32};
+    plan.overlap.exchange = true;
+    change(plan);
+    return illegal(plan, model);
+  };
+  const auto of_moe = [&](auto change) { return refusal(change, moe); };
+  EXPECT_EQ(of_moe([](Plan&) {}), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.ep = 1; }, shape_of(load_model("tiny-llama"))),
+              says("tokens are exchanged between experts", "the model has none"));
+  EXPECT_THAT(of_moe([](Plan& p) { p.parallel.ep = 1; }), says("with ep 1", "ep 2 or more"));
+  EXPECT_THAT(of_moe([](Plan& p) { p.batch.global_batch = 4; }), says("2 micro-steps, not 1"));
+  EXPECT_THAT(of_moe([](Plan& p) { p.parallel.pp = 2; }), says("interleaved", "not 1f1b"));
+  EXPECT_EQ(of_moe([](Plan& p) { p.parallel.pp = 2, p.schedule = Schedule::kInterleaved; }),
+            std::nullopt);
+  EXPECT_THAT(of_moe([](Plan& p) { p.schedule = Schedule::kGpipe; }), says("1f1b", "not gpipe"));
+  EXPECT_THAT(of_moe([](Plan& p) { p.recompute = {{Recompute::kFull, 1}, {}}; }),
+              says("recompute none, selective or operators, not full"));
+  const auto weights = [](Plan& p) { p.overlap = {}, p.overlap.weight_gradients = true; };
+  EXPECT_EQ(of_moe(weights), std::nullopt);
+  EXPECT_THAT(of_moe([&](Plan& p) { weights(p), p.parallel.ep = 1; }), says("ep 2 or more"));
+  const auto shared = [](Plan& p) { p.overlap.shared_expert = false; };
+  EXPECT_THAT(of_moe(shared), says("no shared expert"));
+  EXPECT_EQ(refusal(shared, shape_of(load_model("tiny-deepseek"))), std::nullopt);
+}
+
 TEST(Legality, TurnsOfLayersWithExpertsAndWithoutStayTogether) {
   ModelShape switching = shape_of(load_model("tiny-switch"));
   switching.layers = 12;

@@ -157,15 +157,22 @@ TEST(RecordExperts, RoutingThatNobodyForcesIsTakenAsEvenAndSaidToBe) {
   EXPECT_FALSE(trained.stack_stated);
 }
 
+TEST(RecordExperts, HaveBesideTheirExchangeWhatTheRecordSays) {
+  const auto overlap = [](Changes said) { return planned(said, experts()).plan.overlap; };
+  EXPECT_FALSE(overlap({}).exchange);
+  EXPECT_TRUE(overlap({{"/overlap/exchange", true}}).exchange);
+  EXPECT_TRUE(overlap({{"/overlap/weight_gradients", true}}).weight_gradients);
+  EXPECT_TRUE(overlap({}).shared_expert) << "of which there is none";
+  const Json shared = with(experts(), {{"/model/experts/shared_ffn", 512}});
+  EXPECT_FALSE(planned({}, shared).plan.overlap.shared_expert);
+  EXPECT_TRUE(planned({{"/overlap/shared_expert", true}}, shared).plan.overlap.shared_expert);
+}
+
 TEST(RecordExperts, TheExchangeIsNoneWhereRanksHaveAllOfThem) {
-  EXPECT_EQ(planned({{"/overlap/exchange", true}}, experts()).unsupported,
-            "not modelled: the exchange of experts beside compute");
-  EXPECT_EQ(
-      planned(
-          {{"/overlap/exchange", true}, {"/experts/dispatcher", "allgather"}, {"/parallel/ep", 1}},
-          experts())
-          .unsupported,
-      "");
+  const PlannedRun run =
+      planned({{"/overlap/exchange", true}, {"/parallel/ep", 1}}, experts());
+  EXPECT_EQ(run.unsupported, "");
+  EXPECT_FALSE(run.plan.overlap.exchange);
 }
 
 TEST(RecordExperts, AnAllGatherIsADispatcherAndOthersAreTakenForAnAllToAll) {

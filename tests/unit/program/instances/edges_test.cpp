@@ -98,6 +98,33 @@ TEST_F(Edges, TilesWithSlotsOfTheirOwnMeetOneByOne) {
   EXPECT_THAT(of(m), UnorderedElementsAre(mirrored));
 }
 
+// Of two micro-batches in one loop, the second goes through the layers in reverse.
+TEST_F(Edges, WhatGoesUpMeetsWhatGoesDownWhereTheirSlotsDo) {
+  const BufferId apart = buffer(6), shared = buffer(4), one = buffer(3);
+  NodeIndex up = 0, up_shared = 0, up_one = 0, down = 0, down_shared = 0, down_one = 0;
+  loop(Var::kLayer, 3, [&] {
+    up = write(kFill, apart, {.base = 3, .per_layer = 1});
+    up_shared = write(kFill, shared, {.base = 3, .per_layer = -1});
+    up_one = write(kFill, one, {.per_layer = 1});
+    b_.begin(1, Var::kLayer, 2, -1, true, true);
+    down = read(kUse, apart, {.per_layer = 1});
+    down_shared = read(kUse, shared, {.per_layer = 1});
+    down_one = read(kUse, one, {.per_layer = 1});
+    b_.end();
+  });
+  derive();
+  const auto within = [&](NodeIndex node) {
+    std::vector<Edge> edges = of(node);
+    std::erase_if(edges, [](const Edge& edge) { return edge.level == 0; });
+    return edges;
+  };
+  EXPECT_THAT(within(up), testing::IsEmpty());
+  EXPECT_THAT(within(down), testing::IsEmpty());
+  EXPECT_THAT(within(up_shared),
+              UnorderedElementsAre(Edge{.node = down_shared, .level = 1, .delta = 1}));
+  EXPECT_THAT(within(down_one), UnorderedElementsAre(Edge{.node = up_one, .level = 1}));
+}
+
 TEST_F(Edges, LayersMeetOneByOneWhateverTheirTiles) {
   const BufferId home = buffer(12);
   const SlotExpr slot{.per_layer = 4, .per_tile = 1};

@@ -37,6 +37,12 @@ TEST(Fold, KeepsPhasesApartHoweverShort) {
   EXPECT_EQ(folded(gpipe_order(1)), "1x(F0)@0 1x(B0)@0");
 }
 
+TEST(Fold, KeepsAForwardAndTheBackwardBesideItInOneBody) {
+  EXPECT_EQ(folded(one_stage_in_turns(2)), "1x(F0)@0 1x(F0&~+1 B0)@0 1x(B0~)@1");
+  EXPECT_EQ(folded(with_last_apart(one_stage_in_turns(8))),
+            "1x(F0)@0 3/2x(F0&~+1 B0 F0&+2 B0~+1)@0 1x(F0&~+1 B0)@6 1x(B0!~)@7");
+}
+
 TEST(Fold, OfGpipeIsTwoLoops) {
   EXPECT_EQ(folded(gpipe_order(5)), "5x(F0)@0 5x(B0)@0");
   EXPECT_EQ(folded(with_last_apart(gpipe_order(5))), "5x(F0)@0 4x(B0)@0 1x(B0!)@4");

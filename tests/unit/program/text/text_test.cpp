@@ -40,6 +40,22 @@ TEST(Text, ReadsBackByteForByte) {
   }
 }
 
+TEST(Text, ReadsBackMirroredBlocks) {
+  SampleBuilder b;
+  const BufferId x = b.buffer("x", 1024, 1, Category::kActivations);
+  b.begin(4, Var::kLayer);
+  b.begin(1, Var::kLayer, 3, -1, true, true);
+  b.node({.role = {Phase::kBackward, Part::kQkv, Action::kZero}, .kind = OpKind::kKernel},
+         {sample_view(x, Access::kWrite, {128})});
+  b.end();
+  b.end();
+  Job job = sample_job();
+  job.classes[0].program = b.finish();
+  const std::string text = to_text(job);
+  EXPECT_THAT(text, HasSubstr("repeat 1 layer mirrored from 3 step -1 {\n"));
+  EXPECT_EQ(to_text(parse_zprog(text, "mirrored.zprog")), text);
+}
+
 TEST(Text, ReadsBackTheLaunchMode) {
   Job job = placed_sample_job();
   EXPECT_EQ(to_text(job).find("launch"), std::string::npos);
