@@ -45,8 +45,9 @@ enum class MemoryQuantity : std::uint8_t {
   kUpdateGather,
   kCollectivesLag,
   kGivesBack,
+  kEarlyWeights,
 };
-inline constexpr std::size_t kMemoryQuantityCount = 32;
+inline constexpr std::size_t kMemoryQuantityCount = 33;
 
 struct MemoryQuantityRow {
   MemoryQuantity quantity;

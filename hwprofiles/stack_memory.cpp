@@ -78,6 +78,9 @@ constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
     {kGivesBack, "gives_back", false, kYes,
      "1: a run needs the segments with which its allocator gets through, which gives back free "
      "ones when memory runs out; 0: what is in use"},
+    {kEarlyWeights, "early_weights", false, kYes,
+     "1: the router's weights multiply what experts have before their second product, so that what "
+     "that gives is not kept for backward"},
 }};
 
 double read_number(const MemoryQuantityRow& row, const JsonNode& node) {

@@ -111,7 +111,8 @@ class RequestList {
   void walk(const Instance& at) {
     const Node& node = p_.nodes[at.node];
     const auto operands = p_.operands(node);
-    for (const View& view : operands) use(view, at.env);
+    for (const View& view : operands)
+      if (!is_given_early(node, operands, view)) use(view, at.env);
     count_launches(at, operands);
     hold_for_loss(node, operands);
     see_update(node);
@@ -213,6 +214,13 @@ class RequestList {
     if (writes(view.access)) slot.written.push_back(range);
     extend(slot.request);
     for (const std::size_t companion : slot.companions) extend(companion);
+  }
+
+  // What backward reads of the rows that experts gave, which is not kept.
+  bool is_given_early(const Node& node, std::span<const View> operands, const View& view) const {
+    constexpr std::size_t kRows = 1;
+    return besides_.early_weights && node.kind == OpKind::kKernel &&
+           node.kernel == KernelId::kCombineRowsBackward && &view == &operands[kRows];
   }
 
   // New content over what was there.

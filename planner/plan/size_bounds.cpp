@@ -1,8 +1,8 @@
 // b micro-batch, s sequence, h hidden or the width of all heads, what is more, f ffn, a heads, V
 // padded vocabulary, L layers, T = b s tokens. What tensor parallel ranks split is
 // counted whole for each of them, states apart. With experts u is the width of one and the shared
-// one, w that of all of a layer, with its router, and r how often a token goes through them, at
-// most, padded.
+// one, w that of all of a layer, with its router, and r how often a token goes through them,
+// padded: at most in the worst case, else as often as the imbalance has it, and a row of each part.
 #include "planner/plan/size_bounds.h"
 
 #include <algorithm>
@@ -48,6 +48,15 @@ struct Sizes {
   }
 };
 
+double times_routed(const Plan& plan, const ModelShape& model) {
+  const auto choices = static_cast<double>(model.experts_per_token),
+             ep = static_cast<double>(plan.parallel.ep);
+  const bool has_room_for_all = plan.expert_imbalance == 0 || plan.capacity_factor > 0;
+  const double busiest = has_room_for_all ? ep : std::min(ep, std::max(1.0, plan.expert_imbalance));
+  const double rows_of_parts = ep * static_cast<double>(plan.parallel.tp);
+  return choices * busiest + rows_of_parts / static_cast<double>(plan.rank_tokens());
+}
+
 Sizes sizes_of(const Plan& plan, const ModelShape& model) {
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
   const Batch& batch = plan.batch;
@@ -71,7 +80,7 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .u = real(std::max(model.ffn, model.expert_ffn)) + real(model.shared_ffn),
           .w = std::max(real(model.ffn), real(model.expert_ffn) * real(model.experts)) +
                real(model.shared_ffn) + real(model.experts),
-          .r = real(model.experts_per_token) * real(plan.parallel.ep),
+          .r = model.experts > 0 ? times_routed(plan, model) : 0,
           .experts = real(model.experts),
           .stacks = model.encoder_layers > 0 ? 2.0 : 1.0,
           .mtp = real(model.mtp_layers)};

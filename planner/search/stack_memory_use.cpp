@@ -77,6 +77,7 @@ class Held {
             .ends_stay = at(kEndsStay) > 0,
             .gather = at(kGather),
             .reduced_stay = at(kReducedStay) > 0,
+            .early_weights = at(kEarlyWeights) > 0,
             .gather_buffers = static_cast<std::int32_t>(at(kGatherBuffers)),
             .update_gather = at(kUpdateGather),
             .launches = launches(),

@@ -158,7 +158,11 @@ inline std::vector<Factor> own_factors() {
       {"/experts/dispatcher", 2,
        [](Plan& p, int level) { p.dispatcher = static_cast<Dispatcher>(level); }},
       {"/parallel/flushes", 2, [](Plan& p, int level) { p.parallel.flushes = level + 1; }},
-      {"/experts/imbalance", 2, [](Plan& p, int level) { p.expert_imbalance = 2.0 * level; }},
+      // Room for whatever comes, or for twice the mean.
+      {"/experts/imbalance", 2,
+       [](Plan& p, int level) {
+         if (level > 0 || load_model(p.model).experts) p.expert_imbalance = 2.0 * level;
+       }},
       {"/parallel/stage_layers", 2,
        [](Plan& p, int level) {
          if (level == 0) return;

@@ -255,7 +255,7 @@ void first_rows(const RowPlacing& x, std::array<std::int32_t, kMostExperts>& nex
     const double mean = static_cast<double>(x.tokens * x.choices) / static_cast<double>(x.ranks);
     throw_bad_input(
         fmt::format("{} rows go to the experts of rank {} of their group, there is room for {}: "
-                    "--expert-imbalance {:.3f} would take them",
+                    "--expert-imbalance {:.3f} would take them, worst whatever comes",
                     row, g, x.room, std::ceil(static_cast<double>(row) / mean * 1000) / 1000));
   }
 }

@@ -207,5 +207,34 @@ TEST(ModuleKernels, ASumOfItsOwnReadsTheGradientAndUpdatesTheSum) {
   EXPECT_EQ(bytes(), 0) << "the first of a sum is the gradient itself";
 }
 
+// Tokens [4, 2], rows of 2 ranks [2, 3, 2] in bf16.
+const std::vector<View> kDispatched{{.dtype = DType::kBF16, .shape = {4, 2}},
+                                    {.dtype = DType::kI32, .shape = {4, 1}},
+                                    {.dtype = DType::kI32, .shape = {2, 2}},
+                                    {.dtype = DType::kBF16, .shape = {2, 3, 2}}};
+const Node kDispatch{.kind = OpKind::kKernel, .kernel = KernelId::kDispatchRows};
+
+TEST(ModuleKernels, RowsOfSeveralExpertsAreSortedByAReadAndAWriteOfThem) {
+  const TokenTravel travel{.experts = 2};
+  EXPECT_EQ(sorting_bytes(kDispatch, kDispatched, travel, Modules::kMegatron),
+            kDispatched[3].bytes() * 2);
+  EXPECT_EQ(sorting_bytes(kDispatch, kDispatched, {.experts = 1}, Modules::kMegatron), Bytes{0});
+  EXPECT_EQ(sorting_bytes(kDispatch, kDispatched, travel, Modules::kNative), Bytes{0});
+}
+
+TEST(ModuleKernels, WhereRowsTravelTogetherTheReceiverReadsTheTokensThatItGot) {
+  const TokenTravel travel{.ranks = 3, .experts = 2};
+  EXPECT_EQ(sorting_bytes(kDispatch, kDispatched, travel, Modules::kMegatron),
+            kDispatched[0].bytes() * 2);
+}
+
+TEST(ModuleKernels, MegatronLaunchesAProductForEachExpert) {
+  const std::vector<View> product{{.shape = {2, 3, 2}}, {.shape = {4, 2, 8}}};
+  const Node node{.kind = OpKind::kKernel, .kernel = KernelId::kGroupedForward};
+  EXPECT_EQ(products_launched(node, product, Modules::kMegatron), 4);
+  EXPECT_EQ(products_launched(node, product, Modules::kEager), 0);
+  EXPECT_EQ(products_launched(kDispatch, kDispatched, Modules::kMegatron), 0);
+}
+
 }  // namespace
 }  // namespace zplan

@@ -419,6 +419,18 @@ TEST_F(OfLlama, WhatModulesKeepIsHeldPerElementOfWhatTheirKernelsGive) {
       << "only that behind the layers";
 }
 
+// The rows that experts give of all layers are there when the loss comes, k for each token.
+TEST_F(OfLlama, WhatExpertsGiveIsNotKeptWhereWeightsMultiplyBeforeTheirSecondProduct) {
+  ModelConfig m = model();
+  m.experts = ExpertShape{.count = 8, .per_token = 2, .ffn = 1024};
+  Job job = lower(plan(), m);
+  place(job, {.slack = plan().slack});
+  const auto live = [&](bool early) {
+    return replay_allocator(job, 0, {.loss = 60, .early_weights = early})->live;
+  };
+  EXPECT_EQ(live(false) - live(true), Bytes{2 * 1024 * 2 * m.hidden * m.layers});
+}
+
 TEST_F(OfLlama, UnfusedAttentionKeepsScoresAndRepeatedKeys) {
   const ModelConfig m = model();
   const std::int64_t tokens = 1024, d = m.head_size(), pairs = m.heads * tokens * tokens;
