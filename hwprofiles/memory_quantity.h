@@ -46,8 +46,10 @@ enum class MemoryQuantity : std::uint8_t {
   kCollectivesLag,
   kGivesBack,
   kEarlyWeights,
+  kGroupedLibraries,
+  kUnevenExperts,
 };
-inline constexpr std::size_t kMemoryQuantityCount = 33;
+inline constexpr std::size_t kMemoryQuantityCount = 35;
 
 struct MemoryQuantityRow {
   MemoryQuantity quantity;

@@ -81,6 +81,12 @@ constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
     {kEarlyWeights, "early_weights", false, kYes,
      "1: the router's weights multiply what experts have before their second product, so that what "
      "that gives is not kept for backward"},
+    {kGroupedLibraries, "grouped_libraries", true, kMostBytes,
+     "workspaces of products of experts, always, of models that have them"},
+    {kUnevenExperts, "uneven_experts", false, kMostEach,
+     "by what share of the rows of experts at the peak a run may have more, one standard "
+     "deviation: "
+     "its busiest step counts"},
 }};
 
 double read_number(const MemoryQuantityRow& row, const JsonNode& node) {

@@ -46,7 +46,9 @@ class RequestList {
       : p_(program),
         besides_(besides),
         first_slot_(program.buffers.size()),
-        end_(program.buffers.size()) {
+        end_(program.buffers.size()),
+        has_rows_(program.buffers.size()) {
+    find_rows();
     std::size_t slots = 0;
     for (std::size_t b = 0; b < p_.buffers.size(); ++b) {
       first_slot_[b] = slots;
@@ -206,7 +208,8 @@ class RequestList {
     Slot& slot = slot_of(view, env);
     const Range range{view.offset.value, (view.offset + view.bytes()).value};
     if (slot.request == kClosed || starts_anew(slot, view.access, range)) {
-      slot.request = add(buffer.slot_size, now_, now_);
+      const Holder holder = has_rows_[view.buffer] ? Holder::kExperts : Holder::kJob;
+      slot.request = add(buffer.slot_size, now_, now_, holder);
       slot.companions.clear();
       slot.written.clear();
     }
@@ -214,6 +217,18 @@ class RequestList {
     if (writes(view.access)) slot.written.push_back(range);
     extend(slot.request);
     for (const std::size_t companion : slot.companions) extend(companion);
+  }
+
+  // The buffers between the products of experts.
+  void find_rows() {
+    for (const Node& node : p_.nodes) {
+      const bool forward = node.kernel == KernelId::kGroupedForward ||
+                           node.kernel == KernelId::kGroupedLinearForward;
+      if (node.kind != OpKind::kKernel || !forward) continue;
+      const auto operands = p_.operands(node);
+      has_rows_[operands[0].buffer] = true;
+      if (const View* given = result_of(operands)) has_rows_[given->buffer] = true;
+    }
   }
 
   // What backward reads of the rows that experts gave, which is not kept.
@@ -319,6 +334,7 @@ class RequestList {
   std::vector<std::size_t> loss_;
   std::size_t gathering_ = kClosed, reducing_ = kClosed;
   std::vector<End> end_;                           // by buffer
+  std::vector<bool> has_rows_;                     // of experts, by buffer
   std::map<BufferId, std::size_t> end_gradients_;  // the last request of each buffer
   std::int64_t first_gather_ = kNever;
   DType gathered_dtype_ = DType::kF32;

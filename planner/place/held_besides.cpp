@@ -23,6 +23,7 @@ constexpr std::array<HolderRow, kHolderCount> kHolders{{
     {kFusedQkv, "fused_qkv", "queries and keys before rotation, beside the values"},
     {kEnds, "ends", "embedding and head, gathered for the whole step"},
     {kGather, "gather", "what a layer's parameters come into"},
+    {kExperts, "experts", "rows of experts"},
 }};
 
 }  // namespace

@@ -28,8 +28,9 @@ enum class Holder : std::uint8_t {
   kFusedQkv,
   kEnds,
   kGather,
+  kExperts,
 };
-inline constexpr std::size_t kHolderCount = 15;
+inline constexpr std::size_t kHolderCount = 16;
 
 struct HolderRow {
   Holder holder;

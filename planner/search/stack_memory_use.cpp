@@ -59,8 +59,8 @@ class Held {
 
   HeldBesides besides() const {
     if (!memory_.given) return {};
-    return {.always = rounded(at(kLibraries) + at(kOverlapLibraries) + buckets() + reducer() +
-                              token_pairs()),
+    return {.always = rounded(at(kLibraries) + at(kOverlapLibraries) + grouped_libraries() +
+                              buckets() + reducer() + token_pairs()),
             .loss = at(kLoss),
             .residual = has_kernel(own_.program, KernelId::kDropoutResidualAdd) ? 0 : at(kResidual),
             .attention = at(kAttention),
@@ -98,6 +98,8 @@ class Held {
            part(token_pairs(), kTokenPairs) + part(held(Holder::kLoss), kLoss) +
            part(held(Holder::kResidual), kResidual) + part(held(Holder::kAttention), kAttention) +
            of_modules(held) + part(held(Holder::kUpdate), update_quantity()) +
+           part(grouped_libraries(), kGroupedLibraries) +
+           square(held(Holder::kExperts) * at(kUnevenExperts)) +
            square(number(replay.live) * at(kResidualError));
   }
 
@@ -115,6 +117,11 @@ class Held {
     for (const auto& [holder, quantity] : kOf)
       sum += square(held(holder) * memory_[quantity].uncertainty);
     return sum;
+  }
+  double grouped_libraries() const {
+    const bool any = has_kernel(own_.program, KernelId::kGroupedForward) ||
+                     has_kernel(own_.program, KernelId::kGroupedLinearForward);
+    return any ? at(kGroupedLibraries) : 0;
   }
   // Gradients that are cut over ranks or go to the host do so through buckets.
   double buckets() const {

@@ -83,6 +83,8 @@ StackMemory memory_of(const RunRecord& run, const StackProfile& stack) {
   // A fused kernel keeps nothing of what operators of PyTorch keep between them.
   if (kernels.cross_entropy == "fused" || kernels.cross_entropy == "linear")
     memory[MemoryQuantity::kLoss] = {};
+  if (said(run, "/experts/grouped_gemm") == "false") memory[MemoryQuantity::kGroupedLibraries] = {};
+  if (run.experts.routing == "balanced") memory[MemoryQuantity::kUnevenExperts] = {};
   if (kernels.fused_norm.value_or(false)) memory[MemoryQuantity::kRmsNorm] = {};
   if (kernels.fused_activation.value_or(false))
     memory[MemoryQuantity::kGated] = memory[MemoryQuantity::kGelu] = {};
