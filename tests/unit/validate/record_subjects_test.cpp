@@ -131,6 +131,15 @@ TEST(RecordExperts, AreThoseOfTheModelOnTheStatedRanks) {
   EXPECT_EQ(run.plan.expert_imbalance, 1.5);
 }
 
+TEST(RecordModel, HasModulesOfMultiTokenPredictionWithLayersOfTheirOwn) {
+  const PlannedRun run = planned({{"/model/mtp/layers", 2}}, experts());
+  ASSERT_EQ(run.unsupported, "");
+  EXPECT_EQ(run.model.mtp_layers, 2);
+  EXPECT_EQ(
+      planned({{"/model/mtp/layers", 2}, {"/model/mtp/repeated", true}}, experts()).unsupported,
+      "not modelled: multi-token prediction");
+}
+
 TEST(RecordExperts, AreCutOverAllTensorParallelRanksOrNone) {
   EXPECT_EQ(planned({{"/experts/tp", 2}}, experts()).plan.parallel.expert_tp, 0);
   const Json four =
