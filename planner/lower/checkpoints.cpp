@@ -81,7 +81,7 @@ Checkpoints::Checkpoints(Stage& stage, const Chunk& chunk)
 }
 
 bool Checkpoints::shares_places() const {
-  return !away_ && buffers_.together == 1 &&
+  return !away_ && buffers_.together == 1 && chunk_.modules == 0 &&
          s_.shares_places(chunk_, {.first_unit = chunk_.first_layer / s_.unit_layers(),
                                    .units = chunk_.layers / s_.unit_layers()});
 }

@@ -101,11 +101,12 @@ std::vector<UnitLoop> Stage::unit_loops(std::int32_t first, std::int32_t units,
 }
 
 // [derived] Forward comes to the j-th of the segment's s units in iteration a + j, backward to the
-// (s - j)-th, whose place it takes, in iteration U - 1 - a - s + j.
+// (s - j)-th, whose place it takes, in iteration U - 1 - a - s + j. Modules are outside these
+// loops.
 bool Stage::shares_places(const Chunk& chunk, const Segment& segment) const {
   const auto turn = static_cast<std::int32_t>(turn_layers);
-  if (!chunk.in_turns || unit_layers() % turn != 0) return false;
-  const std::int32_t all = chunk.layers / unit_layers();
+  if (!chunk.in_turns || unit_layers() % turn != 0 || segment.module > 0) return false;
+  const std::int32_t all = chunk.model_layers() / unit_layers();
   const std::int32_t before = segment.first_unit - chunk.first_layer / unit_layers();
   return 2 * before + segment.units >= all;
 }

@@ -218,16 +218,17 @@ void StageProgram::both(const Pass& forward, const Pass& backward) {
 }
 
 LayerLoops StageProgram::forward_loops() {
+  const LayerRuns& layers = layers_[s_.current];
   LayerLoops all;
-  for (const std::unique_ptr<LayerRun>& run : layers_[s_.current])
-    std::ranges::move(run->forward_loops(), std::back_inserter(all));
+  for (std::size_t i = 0; i < segments_of_model(); ++i)
+    std::ranges::move(layers[i]->forward_loops(), std::back_inserter(all));
   return all;
 }
 
 LayerLoops StageProgram::backward_loops(const View& dx, bool last_micro) {
   const LayerRuns& layers = layers_[s_.current];
   LayerLoops all;
-  for (std::size_t i = layers.size(); i-- > 0;)
+  for (std::size_t i = segments_of_model(); i-- > 0;)
     std::ranges::move(layers[i]->backward_loops(Backward::kWhole, dx, last_micro),
                       std::back_inserter(all));
   return all;

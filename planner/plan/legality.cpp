@@ -918,7 +918,6 @@ Reason wrong_mtp(const Plan& p, const ModelShape& model) {
   if (p.checkpoint_layers > 1) return needs("layers per checkpoint", "1", p.checkpoint_layers);
   if (p.delayed_update) return needs("a delayed update", "off", "on");
   if (p.dropout) return needs("dropout", "off", "on");
-  if (p.overlap.exchange) return needs("the exchange of tokens beside compute", "off", "on");
   return std::nullopt;
 }
 
