@@ -336,6 +336,7 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.zero_stage = 3;
          p.parallel.dp = 4;
          p.parallel.ep = 2;
+         p.expert_imbalance = 0;
          p.gather = Gather::kLayer;
          p.batch.micro_batch = 1;
          p.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}};
@@ -345,6 +346,7 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.capacity_factor = 1;
          p.parallel.dp = 2;
          p.parallel.ep = 2;
+         p.expert_imbalance = 0;
          p.parallel.tp = 2;
          p.parallel.sequence_parallel = true;
        }},
@@ -352,6 +354,7 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
        [](Plan& p) {
          p.parallel.expert_tp = 1;
          p.parallel.ep = 2;
+         p.expert_imbalance = 0;
          p.parallel.tp = 2;
          p.parallel.dp = 2;
          p.parallel.sequence_parallel = true;
@@ -364,6 +367,7 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.capacity_factor = 1;
          p.parallel.expert_tp = 1;
          p.parallel.ep = 2;
+         p.expert_imbalance = 0;
          p.parallel.tp = 2;
          p.parallel.pp = 2;
          p.parallel.sequence_parallel = true;
@@ -374,6 +378,7 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.capacity_factor = 1;
          p.parallel.expert_tp = 1;
          p.parallel.ep = 2;
+         p.expert_imbalance = 0;
          p.parallel.tp = 2;
          p.parallel.sequence_parallel = true;
          p.zero_stage = 2;
@@ -384,6 +389,7 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
        [](Plan& p) {
          p.parallel.expert_tp = 1;
          p.parallel.ep = 4;
+         p.expert_imbalance = 0;
          p.parallel.tp = 2;
          p.parallel.dp = 4;
          p.parallel.pp = 2;

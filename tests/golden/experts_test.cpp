@@ -47,6 +47,7 @@ Plan plan_of(int dp, int ep) {
   plan.precision = default_recipe(plan.kernel_set);
   plan.parallel.dp = dp;
   plan.parallel.ep = ep;
+  plan.expert_imbalance = 0;
   plan.capacity_factor = 1.25;
   plan.batch = {.global_batch = std::int64_t{kMicroSteps} * dp, .micro_batch = 1, .sequence = 128};
   return plan;
@@ -194,6 +195,7 @@ TEST(Experts, LoadsThatMoveABiasAreSummedOncePerStep) {
   EXPECT_DOUBLE_EQ(summed(plan, replicas), 2 * 0.75 * kExperts);
   plan.parallel.expert_tp = 1;
   plan.parallel.ep = 2;
+  plan.expert_imbalance = 0;
   EXPECT_DOUBLE_EQ(summed(plan, all), 2 * 0.875 * kExperts);
 }
 

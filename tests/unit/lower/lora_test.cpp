@@ -180,6 +180,7 @@ TEST(LoraOfExperts, AreWhereTheExpertsAre) {
   Plan plan = plan_of(Trained::kLora, "tiny-moe");
   plan.parallel.dp = 4;
   plan.parallel.ep = 2;
+  plan.expert_imbalance = 0;
   plan.zero_stage = 2;
   const Job job = job_of(plan);
   std::map<Part, int> reductions;
@@ -207,6 +208,7 @@ TEST(LoraOfExperts, AreCutOverTensorParallelRanksAsTheirMatricesAre) {
   const ExpertShape& experts = *model.experts;
   Plan plan = plan_of(Trained::kLora, "tiny-moe");
   plan.parallel.dp = plan.parallel.ep = plan.parallel.tp = 2;
+  plan.expert_imbalance = 0;
   const auto unit_of = [](const Job& job) {
     for (const Unit& unit : job.units)
       if (unit.name.ends_with("expert_factors")) return unit;
@@ -220,6 +222,7 @@ TEST(LoraOfExperts, AreCutOverTensorParallelRanksAsTheirMatricesAre) {
   plan.parallel.expert_tp = 1;
   plan.parallel.sequence_parallel = true;
   plan.parallel.ep = 4;
+  plan.expert_imbalance = 0;
   const Unit whole = unit_of(job_of(plan));
   EXPECT_EQ(whole.elements, own / 2 * (2 * model.hidden + 3 * experts.ffn));
   EXPECT_EQ(whole.shared_elements, 0);

@@ -103,6 +103,7 @@ TEST(Turns, GoOnWhereExpertsBegin) {
   plan.zero_stage = 3;
   plan.parallel.dp = 2;
   plan.parallel.ep = 2;
+  plan.expert_imbalance = 0;
   plan.batch.micro_batch = 1;
   expect_turns(plan, model);
   plan.parallel.pp = 2;

@@ -103,6 +103,7 @@ TEST_F(CheckpointsOfAnotherPlan, HaveTheFactorsOfAllExperts) {
     plan.batch.micro_batch = 1;
     plan.parallel.tp = plan.parallel.dp = 2;
     plan.parallel.ep = ep;
+    plan.expert_imbalance = 0;
     plan.parallel.expert_tp = expert_tp;
     plan.parallel.sequence_parallel = true;
     return plan;
