@@ -107,10 +107,18 @@ void Parameters::keep_older() {
   });
 }
 
+// A unit that stays for its layer, and of which each rank has all, has a ring of its own: in that
+// of the others, which come and go meanwhile, it would be written over.
+std::string Parameters::shard_ring(const char* name, UnitIndex unit, Part part) const {
+  const bool stays = s_.layout.is_shared(unit) && !s_.is_sharded(unit);
+  return stays ? std::string(name) + "." + std::string(zplan::name(part)) : name;
+}
+
 // Of shards on their way to a gather, or of whole units.
 Ring Parameters::upload_ring(UnitIndex unit, Part part) const {
   if (buffers_.must_gather())
-    return {"shard", size_of(buffers_.stored) * largest_shard(), buffers_.slots};
+    return {shard_ring("shard", unit, part), size_of(buffers_.stored) * largest_shard(),
+            buffers_.slots};
   const Declared whole = buffers_.uploaded(s_.layout, unit, part);
   return ring_of(whole.buffer.name, whole);
 }
@@ -119,7 +127,7 @@ Ring Parameters::upload_ring(UnitIndex unit, Part part) const {
 View Parameters::cast(Phase phase, UnitIndex unit, Part part, const View& from, Ordinal ordinal) {
   View to = gathered(unit, part, ordinal.slot());
   if (buffers_.must_gather()) {
-    to.buffer = s_.body.get({.name = "cast.shard",
+    to.buffer = s_.body.get({.name = shard_ring("cast.shard", unit, part),
                              .slot_size = size_of(to.dtype) * largest_shard(),
                              .slots = s_.ring_slots(),
                              .category = Category::kGathered,

@@ -27,6 +27,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "planner/lower/declared.h"
@@ -118,6 +119,7 @@ class Parameters {
   void keep(UnitIndex unit, Part part, const View& full);
   View gathered(UnitIndex unit, Part part, SlotExpr slot);
   View cast(Phase phase, UnitIndex unit, Part part, const View& from, Ordinal ordinal);
+  std::string shard_ring(const char* name, UnitIndex unit, Part part) const;
   Ring upload_ring(UnitIndex unit, Part part) const;
 
   Stage& s_;

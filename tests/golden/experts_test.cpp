@@ -15,8 +15,8 @@
 #include "planner/lower/expert_axis.h"
 #include "planner/lower/ranks.h"
 #include "planner/place/place.h"
-#include "planner/program/verify/verify.h"
 #include "planner/program/kernels/kernel_table.h"
+#include "planner/program/verify/verify.h"
 #include "sim/simulate.h"
 #include "tests/golden/job_counts.h"
 
@@ -243,9 +243,10 @@ TEST(Experts, StatesAreCutOverTheGroupAndShardedOverTheOtherReplicas) {
   }
 }
 
-// [derived] Of m micro-steps m - 1 have a forward beside a backward, in which the shorter of compute
-// and exchange is hidden, but for what comes before the first exchange of a layer of the backward
-// and after the last of the forward. What compute takes is the step less what the exchange adds.
+// [derived] Of m micro-steps m - 1 have a forward beside a backward, in which the shorter of
+// compute and exchange is hidden, but for what comes before the first exchange of a layer of the
+// backward and after the last of the forward. What compute takes is the step less what the exchange
+// adds.
 TEST(Experts, TheirExchangeBesideAnotherMicroBatchTakesTheTimeOfTheLonger) {
   Plan plan;
   plan.model = "qwen3-30b-a3b";
@@ -270,12 +271,12 @@ TEST(Experts, TheirExchangeBesideAnotherMicroBatchTakesTheTimeOfTheLonger) {
   };
   const sim::SimResult alone = simulate();
   const Seconds exchange = exposed(alone), compute = alone.period - exchange;
-  EXPECT_GT(exchange / alone.period, 0.3);
+  EXPECT_GT(exchange.value / alone.period.value, 0.3);
   plan.overlap.exchange = true;
   const Seconds saved = alone.period - simulate().period;
   const Seconds hidden = std::min(exchange, compute) * ((kSteps - 1.0) / kSteps);
-  EXPECT_LE(saved / hidden, 1.0);
-  EXPECT_GE(saved / hidden, 0.8);
+  EXPECT_LE(saved.value / hidden.value, 1.0);
+  EXPECT_GE(saved.value / hidden.value, 0.8);
   plan.overlap.exchange = false;
   plan.overlap.weight_gradients = true;
   const Seconds alone_saved = alone.period - simulate().period;

@@ -559,6 +559,9 @@ void add_pins(Plan& plan, const ModelConfig& model) {
     const OperatorSet some{LayerOperator::kNorm, LayerOperator::kQkv, LayerOperator::kActivation};
     p.recompute = {{Recompute::kOperators, 0, some}};
   });
+  try_it([](Plan& p) { p.overlap.exchange = true; });
+  try_it([](Plan& p) { p.overlap.weight_gradients = true; });
+  try_it([](Plan& p) { p.overlap.shared_expert = false; });
   try_it([](Plan& p) { p.head_chunks = 2; });
   try_it([](Plan& p) { p.offload.master = p.offload.moment1 = true; });
   try_it([](Plan& p) { p.dropout = true; });
@@ -703,6 +706,8 @@ RC_GTEST_PROP(SearchProperty, TimeBoundsStayBelowThePeriodOfKernelsThatWait, ())
   cluster.node.topology.nic = {{*rc::gen::element(1e9, 1e10)}, 1.0};
   cluster.node.device.collectives = nullptr;  // links alone say how long they take
   Plan plan = draw_waiting_plan(model, cluster);
+  change_if_legal(plan, model, [](Plan& p) { p.overlap.exchange = true; });
+  change_if_legal(plan, model, [](Plan& p) { p.overlap.weight_gradients = true; });
   add_knobs(plan, model);
   check_time_bounds(plan, model, cluster);
 }

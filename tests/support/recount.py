@@ -35,7 +35,7 @@ AXIS = re.compile(r" (?P<name>[a-z]+(?:\.\d+)?) (?P<size>\d+) every \d+")
 STEP = re.compile(r"\+([a-z]+(?:\.\d+)?)\*(-?\d+)")
 REPEAT = re.compile(
     r"repeat (?P<count>\d+)"
-    r"(?: (?P<var>micro|layer|tile)(?P<relative> relative)? from (?P<first>-?\d+) step (?P<step>-?\d+))? {"
+    r"(?: (?P<var>micro|layer|tile)(?P<relative> relative| mirrored)? from (?P<first>-?\d+) step (?P<step>-?\d+))? {"
 )
 VIEW = re.compile(
     rf" (?P<access>r|w|u|scratch) {WORD}@(?P<id>\d+)(?:\[(?P<slot>[^\]]*)\])?(?:\+(?P<offset>\d+))?"
@@ -86,6 +86,7 @@ class Block:
         self.depth = 0 if parent is None else parent.depth + 1
         self.count, self.var, self.relative = count, var, relative
         self.first, self.step = first, step
+        self.mirrored = False
         self.items = []  # Block, or the list of views of a node
 
 
@@ -148,6 +149,7 @@ def repeat_block(match, parent):
     if match["var"]:
         block.var = match["var"][0]
         block.relative = match["relative"] is not None
+        block.mirrored = match["relative"] == " mirrored"
         block.first, block.step = int(match["first"]), int(match["step"])
     parent.items.append(block)
     return block
@@ -169,6 +171,7 @@ def walk(rank_class, block, env, path):
             inner = dict(env)
             if item.var:
                 outer = env[item.var] if item.relative else 0
+                outer = -outer if item.mirrored else outer
                 inner[item.var] = outer + item.first + item.step * i
             walk(rank_class, item, inner, path + ((run, i),))
         run.end = rank_class.instances - 1

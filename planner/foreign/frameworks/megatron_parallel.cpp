@@ -23,28 +23,6 @@ void read_dispatcher(const KeysToPlan& to) {
   to.plan.dispatcher = hybrid ? Dispatcher::kHybridEp : Dispatcher::kDeepEp;
 }
 
-// What of the exchange of tokens runs beside what else, and what that needs
-// [MegatronCore transformer/transformer_config.py].
-void read_exchange_overlap(const KeysToPlan& to) {
-  const std::string_view layers = "--overlap-moe-expert-parallel-comm",
-                         weights = "--delay-wgrad-compute",
-                         shared = "--moe-shared-expert-overlap",
-                         alone = "--overlap-dispatch-backward-with-experts-wgrad";
-  Overlap& overlap = to.plan.overlap;
-  overlap.exchange = to.config.flag(layers);
-  overlap.weight_gradients = to.config.flag(weights) || to.config.flag(alone);
-  const bool has_shared = to.around.model.experts->shared_ffn > 0;
-  const bool asks_shared = to.config.flag(shared);
-  overlap.shared_expert = !has_shared || asks_shared;
-  if (asks_shared && !has_shared)
-    to.config.add(Trouble::kNoEffect, shared, "of a shared expert, of which the model has none");
-  if (overlap.exchange && asks_shared)
-    to.config.add(Trouble::kError, shared,
-                  fmt::format("does not go with {}: leave one of them out", layers));
-  if (to.config.flag(weights) && !overlap.exchange)
-    to.config.add(Trouble::kError, weights, fmt::format("needs {}", layers));
-}
-
 void read_experts(const KeysToPlan& to) {
   const std::string_view experts = "--expert-model-parallel-size",
                          tensors = "--expert-tensor-parallel-size";
@@ -52,10 +30,6 @@ void read_experts(const KeysToPlan& to) {
   if (to.around.model.experts) {
     to.plan.parallel.ep = ep;
     if (ep > 1) read_dispatcher(to);
-    if (ep > 1) read_exchange_overlap(to);
-    if (ep == 1 && to.config.flag("--overlap-moe-expert-parallel-comm"))
-      to.config.add(Trouble::kError, "--overlap-moe-expert-parallel-comm",
-                    "needs --expert-model-parallel-size of at least 2");
     if (to.config.has(tensors)) to.plan.parallel.expert_tp = count(to, tensors, kMaxTp);
   } else if (ep > 1) {
     to.config.add(Trouble::kError, experts, "needs --num-experts; the model has none");
@@ -101,6 +75,36 @@ void read_ends(const KeysToPlan& to) {
   if (last > 0) layers.back() = static_cast<std::int32_t>(last);
 }
 
+constexpr std::string_view kBesideLayers = "--overlap-moe-expert-parallel-comm",
+                           kWeightsLater = "--delay-wgrad-compute",
+                           kBesideWeights = "--overlap-dispatch-backward-with-experts-wgrad",
+                           kBesideShared = "--moe-shared-expert-overlap";
+
+// Whether layers of two micro-batches take turns: where Megatron does not start, and where there is
+// no other micro-batch, they do not.
+bool read_layers_in_turns(const KeysToPlan& to) {
+  if (!to.config.flag(kBesideLayers)) return false;
+  const Plan& plan = to.plan;
+  const auto refuse = [&](Trouble trouble, std::string why) {
+    to.config.add(trouble, kBesideLayers, std::move(why));
+    return false;
+  };
+  if (plan.parallel.ep == 1)
+    return refuse(Trouble::kError, "needs --expert-model-parallel-size of at least 2");
+  if (plan.parallel.pp > 1 && plan.schedule != Schedule::kInterleaved)
+    return refuse(Trouble::kError,
+                  "needs --num-virtual-stages-per-pipeline-rank where there is a pipeline");
+  if (std::ranges::any_of(plan.recompute,
+                          [](const RecomputeRun& run) { return run.mode == Recompute::kFull; }))
+    return refuse(Trouble::kError, "does not go with --recompute-granularity full");
+  if (plan.micro_steps() < 2)
+    return refuse(Trouble::kNoEffect, "a step has no other micro-batch to be beside");
+  if (plan.dispatcher == Dispatcher::kAllGather)
+    to.config.add(Trouble::kError, kBesideLayers,
+                  "needs --moe-token-dispatcher-type alltoall or flex");
+  return true;
+}
+
 }  // namespace
 
 void read_megatron_ranks(const KeysToPlan& to, const JsonNode& root) {
@@ -141,6 +145,28 @@ void read_megatron_pipeline(const KeysToPlan& to) {
   if (to.config.has("--pipeline-model-parallel-layout"))
     to.config.add(Trouble::kNotModelled, "--pipeline-model-parallel-layout",
                   "stages are taken to be even");
+}
+
+// [MegatronCore transformer/transformer_config.py]
+void read_megatron_overlap(const KeysToPlan& to) {
+  if (!to.around.model.experts) return;
+  const ConfigReader& config = to.config;
+  Overlap& overlap = to.plan.overlap;
+  const bool exchanges = to.plan.parallel.ep > 1;
+  const bool has_shared = to.around.model.experts->shared_ffn > 0;
+  const bool asks_shared = config.flag(kBesideShared);
+  overlap.exchange = read_layers_in_turns(to);
+  overlap.weight_gradients =
+      exchanges && (config.flag(kWeightsLater) || config.flag(kBesideWeights));
+  overlap.shared_expert = !exchanges || !has_shared || asks_shared;
+  if (asks_shared && !has_shared)
+    to.config.add(Trouble::kNoEffect, kBesideShared,
+                  "of a shared expert, of which the model has none");
+  if (asks_shared && config.flag(kBesideLayers))
+    to.config.add(Trouble::kError, kBesideShared,
+                  fmt::format("does not go with {}: leave one of them out", kBesideLayers));
+  if (config.flag(kWeightsLater) && !config.flag(kBesideLayers))
+    to.config.add(Trouble::kError, kWeightsLater, fmt::format("needs {}", kBesideLayers));
 }
 
 }  // namespace zplan

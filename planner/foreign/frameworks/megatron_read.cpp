@@ -103,6 +103,7 @@ void read_megatron_plan(const KeysToPlan& to) {
   read_megatron_pipeline(to);
   read_other_options(to);
   to.plan.gather = megatron_gather(to);
+  read_megatron_overlap(to);
 }
 
 Setup read_megatron(const JsonNode& root, const Surroundings& around) {

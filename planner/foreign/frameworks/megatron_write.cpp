@@ -144,8 +144,7 @@ class MegatronWriting {
     flag(overlap.exchange ? "--delay-wgrad-compute"
                           : "--overlap-dispatch-backward-with-experts-wgrad",
          overlap.weight_gradients);
-    flag("--moe-shared-expert-overlap",
-         has_shared && overlap.shared_expert && !overlap.exchange);
+    flag("--moe-shared-expert-overlap", has_shared && overlap.shared_expert && !overlap.exchange);
   }
 
   void write_ends() {

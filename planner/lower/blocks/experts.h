@@ -69,7 +69,7 @@ class Experts : public Body {
   std::int64_t hidden_;  // h
   bool own_tokens_;
   bool weights_beside_, shared_beside_;  // an exchange
-  std::int64_t width_;  // f of one rank
+  std::int64_t width_;                   // f of one rank
   bool gated_;
   Attributes activation_;
   Router router_;

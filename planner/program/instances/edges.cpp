@@ -145,16 +145,15 @@ class EdgeDeriver {
     return std::nullopt;
   }
 
-  // The same of uses that go through the slots at different rates: in a loop upwards one of them may
-  // go downwards.
+  // The same of uses that go through the slots at different rates: in a loop upwards one of them
+  // may go downwards.
   static std::optional<std::int32_t> crossing(const Block& block, const SlotPair& slot_pair,
                                               std::int32_t slots, std::int32_t least) {
     const auto& [sx, sy] = slot_pair;
     for (const Var other : {Var::kMicro, Var::kLayer, Var::kTile})
       if (other != block.var && factor_of(sx, other) != factor_of(sy, other)) return least;
     const auto at = [&](const SlotExpr& slot, std::int32_t i) {
-      return slot.base +
-             factor_of(slot, block.var) * (block.first + std::int64_t{block.step} * i);
+      return slot.base + factor_of(slot, block.var) * (block.first + std::int64_t{block.step} * i);
     };
     for (std::int32_t delta = least; delta < block.count; ++delta)
       for (std::int32_t i = delta; i < block.count; ++i)

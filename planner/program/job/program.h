@@ -202,9 +202,9 @@ constexpr AttributeValues resolve(const Attributes& attributes, const MeshPoint&
 
 enum class Var : std::uint8_t { kNone, kMicro, kLayer, kTile };
 
-// count iterations; at iteration i, var = (relative ? outer value : 0) + first + step * i. A mirrored
-// block, which is relative, has the negative of the outer value there: within a loop upwards it goes
-// through the same values downwards.
+// count iterations; at iteration i, var = (relative ? outer value : 0) + first + step * i. A
+// mirrored block, which is relative, has the negative of the outer value there: within a loop
+// upwards it goes through the same values downwards.
 struct Block {
   BlockIndex parent = 0;
   std::int32_t depth = 0;  // root 0

@@ -77,8 +77,13 @@ class Folder {
     forward.micro -= first;
     backward.micro -= first;
     // No loop has a key that begins so.
-    const Key key{-1,           forward.chunk,  forward.micro,  kind_of(forward),
-                  backward.chunk, backward.micro, kind_of(backward)};
+    const Key key{-1,
+                  forward.chunk,
+                  forward.micro,
+                  kind_of(forward),
+                  backward.chunk,
+                  backward.micro,
+                  kind_of(backward)};
     return {number(key, {.pass = forward, .backward = backward}), first};
   }
 

@@ -70,7 +70,8 @@ void find_phases(PassOrder& order) {
   if (first == passes.begin() || first == passes.end() || after == passes.end()) return;
   const Pass backward = *after++;
   if (backward.kind == PassKind::kInputBackward && after != passes.end() &&
-      *after == Pass{PassKind::kWeightBackward, false, backward.chunk, backward.micro, false, false})
+      *after ==
+          Pass{PassKind::kWeightBackward, false, backward.chunk, backward.micro, false, false})
     ++after;
   order.cuts = {static_cast<std::size_t>(first - passes.begin()) - 1,
                 static_cast<std::size_t>(after - passes.begin())};

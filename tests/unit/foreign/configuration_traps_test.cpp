@@ -292,6 +292,48 @@ TEST(MegatronTraps, ADispatcherIsOfExpertsOnSeveralRanks) {
   EXPECT_EQ(flex.kind_of(type), "not_modelled");
 }
 
+TEST(MegatronTraps, WhatIsBesideTheExchangeOfExperts) {
+  const std::string text = std::string(kOptions) +
+                           "--num-experts 8 --expert-model-parallel-size 8 "
+                           "--moe-token-dispatcher-type alltoall --global-batch-size 16 ";
+  const std::string layers = "--overlap-moe-expert-parallel-comm",
+                    weights = "--delay-wgrad-compute", shared = "--moe-shared-expert-overlap",
+                    has_shared =
+                        " --disable-bias-linear --swiglu "
+                        "--moe-shared-expert-intermediate-size 512 ";
+  const auto overlap = [&](const std::string& more) {
+    const Read file = read("a.sh", text + more);
+    EXPECT_FALSE(file.is_broken()) << more;
+    return file.setup.plan.overlap;
+  };
+  EXPECT_FALSE(overlap("").exchange);
+  EXPECT_TRUE(overlap(layers).exchange);
+  EXPECT_TRUE(overlap(layers + " " + weights).weight_gradients);
+  EXPECT_TRUE(overlap("--overlap-dispatch-backward-with-experts-wgrad").weight_gradients);
+  EXPECT_TRUE(overlap("").shared_expert) << "of which there is none";
+  EXPECT_FALSE(overlap(has_shared).shared_expert);
+  EXPECT_TRUE(overlap(has_shared + shared).shared_expert);
+  EXPECT_EQ(read("a.sh", text + weights).kind_of(weights), "error");
+  EXPECT_EQ(read("a.sh", text + shared).kind_of(shared), "no_effect");
+  EXPECT_EQ(read("a.sh", text + has_shared + shared + " " + layers).kind_of(shared), "error");
+  EXPECT_EQ(
+      read("a.sh", std::string(kOptions) +
+                       "--num-experts 8 --expert-model-parallel-size 8 --global-batch-size 16 " +
+                       layers)
+          .kind_of(layers),
+      "error")
+      << "all-gather is the default";
+  EXPECT_EQ(read("a.sh", text + "--global-batch-size 8 " + layers).kind_of(layers), "no_effect");
+  EXPECT_EQ(read("a.sh", text +
+                             "--recompute-granularity full --recompute-method uniform "
+                             "--recompute-num-layers 1 " +
+                             layers)
+                .kind_of(layers),
+            "error");
+  EXPECT_EQ(read("a.sh", std::string(kOptions) + "--num-experts 8 " + layers).kind_of(layers),
+            "error");
+}
+
 // Their buckets hold many of these small layers.
 TEST(MegatronTraps, ExpertsAndMuonTakeALayerAtATime) {
   const std::string text = std::string(kOptions) + "--use-distributed-optimizer ";

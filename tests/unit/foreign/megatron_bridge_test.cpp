@@ -15,8 +15,8 @@
 namespace zplan {
 namespace {
 
-Setup read(const std::string& text, std::int64_t ranks = 16) {
-  static const ModelConfig model = load_model("llama3-8b");
+Setup read(const std::string& text, std::int64_t ranks = 16, const char* of = "llama3-8b") {
+  const ModelConfig model = load_model(of);
   static const Cluster on = load_cluster("dgx-h100x2");
   return read_megatron_bridge(
       parse_json(text, "config.yaml"),
@@ -175,6 +175,23 @@ TEST(MegatronBridge, OverlapIsSetByItsSection) {
   EXPECT_TRUE(overlaps(R"({"_target_": "x", "ddp": {"overlap_grad_reduce": false},
                            "comm_overlap": {"tp_comm_overlap": true}})"));
   EXPECT_FALSE(overlaps(R"({"_target_": "x", "comm_overlap": {"overlap_grad_reduce": false}})"));
+}
+
+TEST(MegatronBridge, TheExchangeOfExpertsIsBesideOthersAsItsSectionOrTheModelSays) {
+  const auto overlap = [](const std::string& more) {
+    return read(R"({"_target_": "x", "train": {"global_batch_size": 64, "micro_batch_size": 1},
+                    "model": {"expert_model_parallel_size": 8,
+                    "moe_token_dispatcher_type": "alltoall")" +
+                    more + "}",
+                16, "qwen3-30b-a3b")
+        .plan.overlap;
+  };
+  EXPECT_FALSE(overlap("}").exchange);
+  EXPECT_TRUE(overlap(R"(, "overlap_moe_expert_parallel_comm": true})").exchange);
+  const Overlap both = overlap(R"(}, "comm_overlap": {"overlap_moe_expert_parallel_comm": true,
+                                                      "delay_wgrad_compute": true})");
+  EXPECT_TRUE(both.exchange && both.weight_gradients);
+  EXPECT_FALSE(overlap(R"(}, "comm_overlap": {"tp_comm_overlap": true})").exchange);
 }
 
 TEST(MegatronBridge, WhatIsNotInAPlanIsSaid) {

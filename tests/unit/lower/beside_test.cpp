@@ -125,8 +125,12 @@ TEST(Beside, IsVerifiedWithWhateverItGoesWith) {
         p.recompute = {
             {Recompute::kOperators, 0, {LayerOperator::kNorm, LayerOperator::kActivation}}};
       },
-      [](Plan& p) { p.recompute = {{Recompute::kOperators, 0, {}, {LayerOperator::kQkv}}}; },
-      [](Plan& p) { p.recompute = {{Recompute::kSelective, 1}, {Recompute::kNone, 0}}; }};
+      [](Plan& p) {
+        p.recompute = {{Recompute::kOperators, 0, {}, {LayerOperator::kQkv}}};
+      },
+      [](Plan& p) {
+        p.recompute = {{Recompute::kSelective, 1}, {Recompute::kNone, 0}};
+      }};
   for (const char* model : {"tiny-moe", "tiny-deepseek", "tiny-gpt-oss", "tiny-switch"})
     for (const int pp : {1, 2})
       for (std::size_t i = 0; i < std::size(kChanges); ++i) {

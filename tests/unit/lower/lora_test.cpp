@@ -2,6 +2,7 @@
 // which products are made.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -260,6 +261,24 @@ TEST(Lora, IsRefusedInOneLine) {
               p.gather = Gather::kOwned;
             }),
             "the factors of LoRA are cut over all ranks: no one rank owns them");
+}
+
+// What stays for the whole layer and comes whole from the CPU is not where the units that come and
+// go meanwhile would be put.
+TEST(Lora, FactorsOfExpertsThatNoRanksShareHaveARingOfTheirOwn) {
+  const auto has_own_ring = [](int ep) {
+    Plan plan = plan_of(Trained::kLora, "tiny-moe", "cpu.f32");
+    plan.parallel.dp = 2;
+    plan.parallel.ep = ep;
+    plan.zero_stage = 3;
+    plan.placement.params = Tier::kCpu;
+    const Job job = job_of(plan);
+    return std::ranges::any_of(job.classes[0].program.buffers, [](const Buffer& b) {
+      return b.name.starts_with("shard.expert_factors");
+    });
+  };
+  EXPECT_TRUE(has_own_ring(2));
+  EXPECT_FALSE(has_own_ring(1));
 }
 
 }  // namespace

@@ -798,14 +798,18 @@ TEST(Legality, TokensAreExchangedBesideAnotherMicroBatchWhereOneIsThere) {
   EXPECT_EQ(of_moe([](Plan& p) { p.parallel.pp = 2, p.schedule = Schedule::kInterleaved; }),
             std::nullopt);
   EXPECT_THAT(of_moe([](Plan& p) { p.schedule = Schedule::kGpipe; }), says("1f1b", "not gpipe"));
-  EXPECT_THAT(of_moe([](Plan& p) { p.recompute = {{Recompute::kFull, 1}, {}}; }),
+  EXPECT_THAT(of_moe([](Plan& p) {
+                p.recompute = {{Recompute::kFull, 1}, {}};
+              }),
               says("recompute none, selective or operators, not full"));
   const auto weights = [](Plan& p) { p.overlap = {}, p.overlap.weight_gradients = true; };
   EXPECT_EQ(of_moe(weights), std::nullopt);
   EXPECT_THAT(of_moe([&](Plan& p) { weights(p), p.parallel.ep = 1; }), says("ep 2 or more"));
   const auto shared = [](Plan& p) { p.overlap.shared_expert = false; };
   EXPECT_THAT(of_moe(shared), says("no shared expert"));
-  EXPECT_EQ(refusal(shared, shape_of(load_model("tiny-deepseek"))), std::nullopt);
+  EXPECT_EQ(refusal([&](Plan& p) { shared(p), p.parallel.ep = 2; },
+                    shape_of(load_model("tiny-deepseek"))),
+            std::nullopt);
 }
 
 TEST(Legality, TurnsOfLayersWithExpertsAndWithoutStayTogether) {

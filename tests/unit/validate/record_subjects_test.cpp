@@ -178,8 +178,7 @@ TEST(RecordExperts, HaveBesideTheirExchangeWhatTheRecordSays) {
 }
 
 TEST(RecordExperts, TheExchangeIsNoneWhereRanksHaveAllOfThem) {
-  const PlannedRun run =
-      planned({{"/overlap/exchange", true}, {"/parallel/ep", 1}}, experts());
+  const PlannedRun run = planned({{"/overlap/exchange", true}, {"/parallel/ep", 1}}, experts());
   EXPECT_EQ(run.unsupported, "");
   EXPECT_FALSE(run.plan.overlap.exchange);
 }

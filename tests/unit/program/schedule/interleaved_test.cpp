@@ -53,7 +53,7 @@ TEST(Interleaved, HasForwardsBesideBackwardsOfOtherPasses) {
   EXPECT_EQ(text_of(interleaved_order(3, 4, 2, 4, true).passes),
             "F0.0 F0.1 F0.2 F0.3 F1.0 F1.1 B1.0 F1.2 B1.1 F1.3 B1.2 B1.3 B0.0 B0.1 B0.2 B0.3");
   EXPECT_EQ(folded(interleaved_order(3, 4, 2, 8, true)),
-            "4x(F0)@0 1x(F1)@0 3x(F1&+1 B1)@0 1x(F0&+1 B1)@3 3x(F0&+1 B0)@4 1x(F1&+1 B0)@7 "
+            "4x(F0)@0 1x(F1)@0 3x(F1&+1 B1)@0 1x(F0&+1 B1)@3 3x(F0&+5 B0)@0 1x(F1&+1 B0)@3 "
             "3x(F1&+1 B1)@4 1x(B1)@7 4x(B0)@4");
 }
 
