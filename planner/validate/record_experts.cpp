@@ -50,7 +50,7 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   if (const std::string inside = wrong_about_domain(run, out.cluster.domain()); !inside.empty())
     return "contradictory record: /experts/in_nvlink_domain: expected " + inside;
   out.plan.capacity_factor = stated.capacity_factor.value_or(0);
-  const bool is_even = stated.routing == "balanced";
+  const bool is_even = stated.routing == "balanced" || stated.routing == "random";
   if (!stated.capacity_factor)
     out.plan.expert_imbalance = stated.imbalance.value_or(is_even ? kEven : kUsualImbalance);
   if (!is_even && !stated.imbalance) {
@@ -69,8 +69,10 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
     out.stack_stated = false;
   }
   if (!stated.dispatcher) return std::nullopt;
-  if (std::ranges::find(kWordsOf<Dispatcher>, *stated.dispatcher) != kWordsOf<Dispatcher>.end()) {
-    set_choice(out.plan, "/experts/dispatcher", *stated.dispatcher);
+  // Megatron-Core's flexible dispatcher is DeepEP where it is not told to be another.
+  const std::string word = *stated.dispatcher == "flex" ? "deepep" : *stated.dispatcher;
+  if (std::ranges::find(kWordsOf<Dispatcher>, word) != kWordsOf<Dispatcher>.end()) {
+    set_choice(out.plan, "/experts/dispatcher", word);
   } else {
     out.flags.push_back(
         fmt::format("experts exchanged by all-to-all instead of {}", *stated.dispatcher));

@@ -187,13 +187,11 @@ std::vector<RunKey> expert_keys() {
            .spellings = "a2a=alltoall"}),
       of_experts<&RunExperts::routing>(
           "/experts/routing",
-          {.meaning =
-               "balanced: forced, each expert has as many tokens; trained: by the router, "
-               "taken as even where no imbalance is stated; random; unknown: refused, as all "
-               "experts of zplan.runs/1, which has no key for it",
+          {.meaning = "balanced: forced, each expert has as many tokens; random: nearly so; "
+                      "trained: by the "
+                      "router, with the usual imbalance where none is stated; unknown: as trained",
            .example = R"("balanced")",
-           .words = "balanced|trained|random|unknown",
-           .told = "unknown=experts whose routing nobody states"}),
+           .words = "balanced|trained|random|unknown"}),
       of_experts<&RunExperts::imbalance>("/experts/imbalance",
                                          {.meaning = "work of the busiest rank, over the mean",
                                           .example = "1.3",

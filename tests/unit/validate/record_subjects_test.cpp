@@ -155,14 +155,14 @@ TEST(RecordExperts, OverContextParallelRanksAreNotModelled) {
             "not modelled: experts over context parallel ranks");
 }
 
-TEST(RecordExperts, RoutingThatNobodyForcesIsTakenAsEvenAndSaidToBe) {
+TEST(RecordExperts, RoutingThatNobodyForcesHasTheUsualImbalanceAndIsSaidTo) {
   const Json alone = with(experts(), {{"/parallel/tp", 1}, {"/parallel/dp", 8}});
   const PlannedRun forced = planned({{"/experts/routing", "balanced"}}, alone);
   EXPECT_EQ(forced.plan.expert_imbalance, 1);
   EXPECT_TRUE(forced.stack_stated);
   const PlannedRun trained = planned({{"/experts/routing", "trained"}}, alone);
-  EXPECT_EQ(trained.plan.expert_imbalance, 1);
-  EXPECT_THAT(trained.flags, Contains("work of experts taken as even"));
+  EXPECT_EQ(trained.plan.expert_imbalance, kUsualImbalance);
+  EXPECT_THAT(trained.flags, Contains(HasSubstr("busiest experts taken as having")));
   EXPECT_FALSE(trained.stack_stated);
 }
 
