@@ -7,6 +7,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -128,6 +129,16 @@ inline void set_kernels(Plan& plan, int level) {
   plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
 }
 
+inline bool has_experts(const std::string& model) {
+  static const std::set<std::string> with_some = [] {
+    std::set<std::string> names;
+    for (const char* name : kModels)
+      if (load_model(name).experts) names.insert(name);
+    return names;
+  }();
+  return with_some.contains(model);
+}
+
 // Those with levels of their own, each after those that it depends on.
 inline std::vector<Factor> own_factors() {
   return {
@@ -161,7 +172,7 @@ inline std::vector<Factor> own_factors() {
       // Room for whatever comes, or for twice the mean.
       {"/experts/imbalance", 2,
        [](Plan& p, int level) {
-         if (level > 0 || load_model(p.model).experts) p.expert_imbalance = 2.0 * level;
+         if (level > 0 || has_experts(p.model)) p.expert_imbalance = 2.0 * level;
        }},
       {"/parallel/stage_layers", 2,
        [](Plan& p, int level) {

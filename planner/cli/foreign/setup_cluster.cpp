@@ -1,9 +1,20 @@
 #include "planner/cli/foreign/setup_cluster.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "hwprofiles/memory_quantity.h"
+
 namespace zplan {
+namespace {
+
+// Also what kernels here have none of, which a finding tells.
+bool drops(const Setup& setup) {
+  return setup.plan.dropout ||
+         std::ranges::find(setup.findings, "/dropout", &Finding::key) != setup.findings.end();
+}
+
+}  // namespace
 
 SetupCluster cluster_of_setup(const Setup& setup, Cluster cluster) {
   StackUse use = find_stack_use(setup.stack, "");
@@ -14,6 +25,7 @@ SetupCluster cluster_of_setup(const Setup& setup, Cluster cluster) {
       .uncertainty = 0,
       .source = "given",
       .ref = "the configuration"};
+  if (!drops(setup)) cluster.memory[MemoryQuantity::kResidual] = {};
   return {std::move(cluster), std::move(use)};
 }
 

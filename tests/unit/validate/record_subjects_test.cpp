@@ -483,7 +483,7 @@ TEST(RecordKernels, GraphsOfSomeModulesLeaveTheOthersLaunches) {
   const PlannedRun some = planned(
       {{"/software/cuda_graphs", true}, {"/software/graphed_modules", {"attn", "moe_router"}}});
   EXPECT_EQ(some.plan.launch, LaunchMode::kStream);
-  EXPECT_DOUBLE_EQ(some.cluster.stack.host_forward, all / 2);
+  EXPECT_DOUBLE_EQ(some.cluster.stack.host_forward, all / 2 * (1 - 0.27)) << "of the router, too";
   const PlannedRun both =
       planned({{"/software/cuda_graphs", true}, {"/software/graphed_modules", {"attn", "mlp"}}});
   EXPECT_EQ(both.plan.launch, LaunchMode::kGraph);
