@@ -207,6 +207,7 @@ class LayoutBuilder {
       for (const Operator& op : operators) {
         auto [own, whole] = members(op, layer);
         own.insert(own.end(), whole.begin(), whole.end());
+        if (own.empty()) continue;  // all of it is beside
         unit({.name = prefix(name, layer) + "." + op.name,
               .part = op.part,
               .layers = layers,
@@ -308,6 +309,21 @@ bool Layout::has(Part part, std::int32_t member) const {
   return std::any_of(own.begin(), own.end(), [&](const ParamPlace& p) {
     return p.shape.rank > 0 && this->part[p.unit] == part;
   });
+}
+
+std::vector<ParamPlace> Layout::matrices_of(UnitIndex unit) const {
+  std::vector<ParamPlace> matrices;
+  for (const Places& of_layer : places)
+    for (const ParamPlace& p : of_layer) {
+      if (p.unit != unit || p.shape.rank == 0) continue;
+      const Shape& shape = p.shape;
+      ZPLAN_ASSERT(shape.rank == 2 || shape.rank == 3);
+      const Shape matrix{shape.dims[shape.rank - 2], shape.dims[shape.rank - 1]};
+      for (std::int64_t at = 0; at < shape.elements(); at += matrix.elements())
+        matrices.push_back({unit, p.offset + at, matrix});
+    }
+  std::ranges::sort(matrices, {}, &ParamPlace::offset);
+  return matrices;
 }
 
 std::int64_t Layout::gathered_elements(UnitIndex unit) const {

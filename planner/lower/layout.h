@@ -15,7 +15,8 @@
 // unit of their own. So has, without tiles, all of a layer that is not updated as its cut matrices
 // are (planner/plan/optimizer_kind.h); their blocks of states end where shards end. Or, with LoRA,
 // its factors (planner/plan/trained.h). So have experts that replicas share among them, and the
-// factors beside their matrices: other replicas have copies of a part, which they shard.
+// factors beside their matrices, or the biases that have another rule: other replicas have copies
+// of a part, which they shard.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +69,7 @@ struct Layout {
   bool has(Part part, std::int32_t member) const;
   std::int32_t layers_together() const { return static_cast<std::int32_t>(places.size()); }
   // A unit beside the others of a layer: it is small and stays for the whole layer. There is one,
-  // and with LoRA another one of the factors of experts that replicas share among them.
+  // and of experts that replicas share among them another one of the factors of LoRA or the biases.
   bool is_shared(UnitIndex unit) const {
     return part[unit] == Part::kShared || part[unit] == Part::kExpertFactors;
   }
@@ -84,6 +85,9 @@ struct Layout {
   std::int32_t shards_of(UnitIndex unit, std::int32_t shards) const {
     return shards == 1 ? 1 : shards / expert_ranks[unit];
   }
+  // What a rank has of a unit of matrices, in the order of its elements; of a tensor of experts the
+  // matrix of each.
+  std::vector<ParamPlace> matrices_of(UnitIndex unit) const;
   // Flat elements gathered and reduced at a time: the unit, or one layer where each has an owner.
   std::int64_t gathered_elements(UnitIndex unit) const;
   bool is_owned(UnitIndex unit) const { return owned && units[unit].per_layer; }

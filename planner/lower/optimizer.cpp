@@ -377,7 +377,7 @@ View Optimizer::orthogonal(UnitIndex unit, const View& moment, const View& gradi
       {Phase::kUpdate, part, Action::kMomentum}, lane(unit), KernelId::kMuonMomentum,
       {update(moment), read(gradient), read(scalars_near(unit)), read(clip_near(unit)), write(own)},
       place_of(unit));
-  if (s_.plan.zero_stage > 0 && s_.plan.shards() > 1)
+  if (s_.plan.zero_stage > 0 && s_.is_sharded(unit))
     s_.out.collective({Phase::kUpdate, part, Action::kGatherUpdate}, Lane::kCommGather,
                       CollectiveKind::kAllGather, s_.shard_group(unit), own, whole);
   orthogonalise(unit, whole);
@@ -387,13 +387,13 @@ View Optimizer::orthogonal(UnitIndex unit, const View& moment, const View& gradi
   return own;
 }
 
-// One matrix after the other, told apart by the number of a tile.
+// One matrix after the other, told apart by the number of a tile; of experts each has its own.
 void Optimizer::orthogonalise(UnitIndex unit, const View& whole) {
-  const std::vector<Tensor>& tensors = s_.layout.units[unit].tensors;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
+  const std::vector<ParamPlace> matrices = s_.layout.matrices_of(unit);
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
     View x = whole;
-    x.shape = tensors[i].shape;
-    x.offset += size_of(x.dtype) * tensors[i].offset;
+    x.shape = matrices[i].shape;
+    x.offset += size_of(x.dtype) * matrices[i].offset;
     const std::int64_t side = std::min(x.shape[0], x.shape[1]);
     const auto scratch = [&](const char* name, const Shape& shape) {
       return write(s_.transient(std::string("orthogonal.") + name, shape, x.dtype));

@@ -457,16 +457,37 @@ Reason wrong_expert_overlap(const Plan& p, const ModelShape& model) {
   return std::nullopt;
 }
 
+// The operations that make matrices of one unit orthogonal are told apart by a number of 8 bits.
+Reason wrong_matrices_of_experts(const Plan& p, const ModelShape& model) {
+  if (!p.optimizer.row().matrices.orthogonal) return std::nullopt;
+  // [derived] job.h: op_id. Beside experts that share a unit with the rest of a layer: at most
+  // three matrices of attention over the layer's own tokens, three over another's, two of shared
+  // experts.
+  constexpr std::int64_t kMatrices = 1 << 8, kOthers = 8;
+  const bool by_layer = p.gather != Gather::kOperator;
+  const std::int64_t others = by_layer && p.parallel.ep == 1 ? kOthers : 0,
+                     most = by_layer ? (kMatrices - others) / 2 : kMatrices,
+                     held = model.experts / std::max(1, p.parallel.ep);
+  if (held <= most) return std::nullopt;
+  return fmt::format(
+      "{} updates the matrices of each expert by themselves, of up to {} experts of a rank where "
+      "it gathers by {}, not {}: a greater ep{} has fewer",
+      p.optimizer.row().word, most, by_layer ? "layer" : "operator", held,
+      by_layer ? ", or gathering by operator," : "");
+}
+
 // What a model with experts does not go together with, and what needs one.
 Reason wrong_experts(const Plan& p, const ModelShape& model) {
   if (model.experts == 0) return needs_experts(p);
   if (reaches_across_steps(p) || updates_each_micro_batch(p))
     return fmt::format("schedule {} takes models without experts; 1f1b takes this one",
                        name(p.schedule));
-  if (p.optimizer.row().has_two_rules())
+  if (p.optimizer.row().matrices.in_blocks)
     return fmt::format(
-        "{} has two rules for a layer, experts take one: adamw, sgd and adafactor have one",
+        "{} keeps states in blocks of whole matrices, experts have none: adamw, sgd, muon and "
+        "adafactor keep them by parameter or matrix",
         p.optimizer.row().word);
+  if (Reason why = wrong_matrices_of_experts(p, model)) return why;
   if (p.gather.tiles() > 1)
     return fmt::format("experts are gathered whole: they need 1 tile, not {}", p.gather.tiles());
   // A unit keeps what decays first and what these ranks share last.

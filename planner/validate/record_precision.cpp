@@ -188,7 +188,7 @@ Reason choose_optimizer(const RunRecord& run, PlannedRun& out) {
   if (stated.kind) {
     const auto row = std::ranges::find(kOptimizers, *stated.kind, &OptimizerRow::word);
     if (row == std::end(kOptimizers)) return not_modelled("optimizer " + visible(*stated.kind));
-    if (row->has_two_rules() && out.model.experts)
+    if (row->matrices.in_blocks && out.model.experts)
       return not_modelled(fmt::format("{} of a model with experts", row->title));
     plan.optimizer.kind = static_cast<OptimizerKind>(row - std::begin(kOptimizers));
   }

@@ -184,6 +184,49 @@ TEST(OptimizerKinds, MuonNamesEachMatrixOfALayer) {
   EXPECT_EQ(std::ssize(ids), 4 * load_model(plan.model).layers);
 }
 
+// By operator and by layer. Each rank has two of the four experts, one after the other.
+TEST(OptimizerKinds, MuonMakesTheMatrixOfEachExpertOrthogonal) {
+  for (const Gather gather : {Gather(Gather::kOperator), Gather(Gather::kLayer)}) {
+    Plan plan = plan_of(OptimizerKind::kMuon);
+    plan.model = "tiny-moe";
+    plan.parallel.dp = 4;
+    plan.parallel.ep = 2;
+    plan.zero_stage = 1;
+    plan.gather = gather;
+    const Job job = job_of(plan);
+    const Program& program = job.classes[0].program;
+    std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Bytes>> places;
+    for (const Node& node : program.nodes)
+      if (node.role.action == Action::kOrthogonalise &&
+          (node.role.part == Part::kExpertUp || node.role.part == Part::kExpertDown)) {
+        const View& x = program.operands(node).front();
+        places[{x.shape[0], x.shape[1]}].push_back(x.begin({}));
+      }
+    ASSERT_EQ(places.size(), 2U);
+    for (const auto& [sides, begins] : places) {
+      EXPECT_EQ(sides.first * sides.second, sides.second == 64 ? 48 * 64 : 64 * 96);
+      ASSERT_EQ(begins.size(), 2U);
+      EXPECT_EQ((begins[1] - begins[0]).value, 4 * sides.first * sides.second);
+    }
+  }
+}
+
+TEST(OptimizerKinds, MuonNamesSoManyMatricesOfAUnit) {
+  ModelShape shape = shape_of(load_model("tiny-moe"));
+  Plan plan = plan_of(OptimizerKind::kMuon);
+  plan.model = "tiny-moe";
+  shape.experts = 256;
+  EXPECT_EQ(illegal(plan, shape), std::nullopt);
+  plan.gather = Gather::kLayer;
+  EXPECT_EQ(
+      illegal(plan, shape),
+      "muon updates the matrices of each expert by themselves, of up to 124 experts of a rank "
+      "where it gathers by layer, not 256: a greater ep, or gathering by operator, has fewer");
+  plan.batch.global_batch = plan.parallel.dp = 4;
+  plan.parallel.ep = 2;
+  EXPECT_EQ(illegal(plan, shape), std::nullopt);
+}
+
 TEST(OptimizerKinds, ShardsEndWhereBlocksEnd) {
   for (const Gather gather : {Gather(Gather::kOperator), Gather(Gather::kLayer)}) {
     Plan plan = plan_of(OptimizerKind::kAdamW8Bit);
@@ -234,8 +277,10 @@ TEST(OptimizerKinds, AreRefusedInOneLine) {
             "muon gathers what it updates with on the gpu: the optimizer cannot be on cpu");
   EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.gather = Gather::of_layers(2); }),
             "muon updates one layer after the other, not units of 2 layers");
-  EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.model = "tiny-moe"; }),
-            "muon has two rules for a layer, experts take one: adamw, sgd and adafactor have one");
+  EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.model = "tiny-moe"; }), "");
+  EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.model = "tiny-moe"; }),
+            "adamw-8bit keeps states in blocks of whole matrices, experts have none: adamw, sgd, "
+            "muon and adafactor keep them by parameter or matrix");
   EXPECT_EQ(refusal(kAdafactor, [](Plan& p) { p.parallel.tp = 2; }),
             "adafactor adds up rows and columns of whole matrices: it needs tp 1, not 2");
   EXPECT_EQ(refusal(kAdafactor, [](Plan& p) { p.gather = Gather::in_tiles(2); }),
