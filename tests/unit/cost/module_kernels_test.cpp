@@ -208,11 +208,16 @@ TEST(ModuleKernels, ASumOfItsOwnReadsTheGradientAndUpdatesTheSum) {
 }
 
 // Tokens [4, 2], rows of 2 ranks [2, 3, 2] in bf16.
-const std::vector<View> kDispatched{{.dtype = DType::kBF16, .shape = {4, 2}},
-                                    {.dtype = DType::kI32, .shape = {4, 1}},
-                                    {.dtype = DType::kI32, .shape = {2, 2}},
-                                    {.dtype = DType::kBF16, .shape = {2, 3, 2}}};
-const Node kDispatch{.kind = OpKind::kKernel, .kernel = KernelId::kDispatchRows};
+const std::vector<View> kDispatched{
+    view_of(0, DType::kBf16, {4, 2}), view_of(1, DType::kI32, {4, 1}),
+    view_of(2, DType::kI32, {2, 2}), view_of(3, DType::kBf16, {2, 3, 2})};
+Node kernel_node(KernelId kernel) {
+  Node node;
+  node.kind = OpKind::kKernel;
+  node.kernel = kernel;
+  return node;
+}
+const Node kDispatch = kernel_node(KernelId::kDispatchRows);
 
 TEST(ModuleKernels, RowsOfSeveralExpertsAreSortedByAReadAndAWriteOfThem) {
   const TokenTravel travel{.experts = 2};
@@ -229,8 +234,9 @@ TEST(ModuleKernels, WhereRowsTravelTogetherTheReceiverReadsTheTokensThatItGot) {
 }
 
 TEST(ModuleKernels, MegatronLaunchesAProductForEachExpert) {
-  const std::vector<View> product{{.shape = {2, 3, 2}}, {.shape = {4, 2, 8}}};
-  const Node node{.kind = OpKind::kKernel, .kernel = KernelId::kGroupedForward};
+  const std::vector<View> product{view_of(0, DType::kBf16, {2, 3, 2}),
+                                  view_of(1, DType::kBf16, {4, 2, 8})};
+  const Node node = kernel_node(KernelId::kGroupedForward);
   EXPECT_EQ(products_launched(node, product, Modules::kMegatron), 4);
   EXPECT_EQ(products_launched(node, product, Modules::kEager), 0);
   EXPECT_EQ(products_launched(kDispatch, kDispatched, Modules::kMegatron), 0);
