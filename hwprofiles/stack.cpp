@@ -181,6 +181,8 @@ StackProfile read_stack(const JsonNode& root) {
   if (const auto sums = in.optional_member("sums_apart")) stack.rates.sums_apart = sums->boolean();
   if (const auto batch = in.optional_member("batch_first"))
     stack.rates.batch_first = batch->boolean();
+  if (const auto even = in.optional_member("even_neighbours"))
+    stack.rates.even_neighbours = even->boolean();
   if (const auto recipe = in.optional_member("recipe")) stack.recipe = recipe->non_empty_string();
   if (const auto selective = in.optional_member("selective"))
     stack.selective = read_selective(*selective);

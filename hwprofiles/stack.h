@@ -44,6 +44,8 @@ struct StackRates {
   bool foreach_update = false;
   // Fused attention gets its mask as a tensor: kernels that take one work out all pairs.
   bool dense_mask = false;
+  // Where the software forces an even load, the experts of a token follow each other.
+  bool even_neighbours = false;
   double overall = 1;  // time of everything, beside what the others say
   // Time over that of the device's table or roofline.
   double gemm = 1;               // matrix products of layers and LM head
@@ -140,8 +142,8 @@ struct StackProfile {
   bool library = false;
   // Words of its modules, which other software trains as well: they name it where no other does.
   std::vector<std::string> weak_software;
-  // That which trains models without experts, where it has modules of its own only for others; empty:
-  // itself.
+  // This names the software that trains models without experts, where this one has modules of its
+  // own only for others; empty: itself.
   std::string without_experts;
   // Of the newest devices that there were in its time, 10 x major + minor; 0: those of today.
   int newest_capability = 0;

@@ -250,7 +250,7 @@ std::optional<Contradiction> encoder_contradiction(const ModelConfig& m) {
   return std::nullopt;
 }
 
-// Of modules that predict further tokens.
+// This checks modules that predict further tokens.
 std::optional<Contradiction> mtp_contradiction(const ModelConfig& m) {
   if (m.mtp_layers == 0) {
     if (m.mtp_loss == kUsualMtpLoss) return std::nullopt;

@@ -46,7 +46,7 @@ std::int64_t matmul_parameter_count(const ModelConfig& model);
 // Of these and of all, what a token goes through: of the experts those that are chosen for it.
 std::int64_t active_matmul_parameter_count(const ModelConfig& model);  // N above
 std::int64_t active_parameter_count(const ModelConfig& model);
-// Of the head, which N has once: what modules of multi-token prediction multiply with it again.
+// This counts what modules of multi-token prediction multiply with it again.
 std::int64_t further_head_elements(const ModelConfig& model);
 // Of the matrices ahead of their layers, which N has.
 std::int64_t mtp_projection_count(const ModelConfig& model);

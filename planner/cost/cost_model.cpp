@@ -47,15 +47,15 @@ bool begins_layer(const Node& node) {
   return node.role.part == Part::kAttentionNorm && node.kernel != KernelId::kFillZero;
 }
 
-// Whether the node brings rows of tokens to experts on other ranks.
+// Returns whether the node brings rows of tokens to experts on other ranks.
 bool exchanges_rows(const Node& node) {
   return node.kind == OpKind::kCollective && node.role.part == Part::kDispatch &&
          node.role.action == Action::kExchange;
 }
 
-// Whether the host has to know how many rows come before it goes on: sizes of buffers and parts of
-// an exchange in PyTorch [MegatronCore transformer/moe/token_dispatcher.py], and without an
-// exchange of the products of each expert where it launches these one by one.
+// Returns whether the host has to know how many rows come before it goes on: sizes of buffers and
+// parts of an exchange in PyTorch [MegatronCore transformer/moe/token_dispatcher.py], and without
+// an exchange of the products of each expert where it launches these one by one.
 bool waits_for_counts(const Node& node, bool is_exchanged, Modules modules) {
   const bool forward = node.role.phase == Phase::kForward || node.role.phase == Phase::kRecompute;
   if (modules == Modules::kNative || !forward) return false;
@@ -108,7 +108,7 @@ MethodWords words_of(CollectiveKind kind) {
   return {"ring", "ring through host memory"};
 }
 
-// Whether tokens come to experts or back: beside what does not wait for them.
+// Returns whether tokens come to experts or back: beside what does not wait for them.
 bool moves_tokens(const Node& node) {
   return node.role.part == Part::kDispatch || node.role.part == Part::kCombine;
 }
@@ -359,7 +359,7 @@ OpCost CostModel::cost_of(int stage, const Node& node) {
   return {};
 }
 
-// As the first rows that come to experts in the stage.
+// The first rows that come to experts in the stage stand for all.
 TokenTravel CostModel::travel_of_tokens(int stage) const {
   TokenTravel travel;
   for (const Node& node : program(stage).nodes) {

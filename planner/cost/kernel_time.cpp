@@ -48,7 +48,7 @@ double without_tensor_cores(const Product& p, std::string_view format) {
   return aligned || !(format == "fp16" || format == "bf16") ? 1 : kTensorOverVector;
 }
 
-// Whether the products of experts are kernels that share no wave of the device.
+// Returns whether the products of experts are kernels that share no wave of the device.
 bool are_apart(KernelId kernel, const Product& p, const StackRates& stack) {
   return stack.grouped_apart == 1 && p.batch > 1 && kernel_def(kernel).layer_product;
 }

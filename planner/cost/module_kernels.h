@@ -39,7 +39,7 @@ double host_calls(const Node& node, Modules modules);
 // product, or the modules have it inside, too.
 Bytes epilogue_bytes(const Node& node, std::span<const View> operands, Modules modules);
 
-// How the rows of tokens come to the experts of a rank.
+// This says how the rows of tokens come to the experts of a rank.
 struct TokenTravel {
   double ranks = 0;  // that have experts of a token, on average, where its rows travel together
   std::int64_t experts = 1;  // of a rank

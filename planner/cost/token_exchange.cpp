@@ -16,9 +16,15 @@ double chance_of_none(double all, double some, double k) {
   return chance;
 }
 
-// Of `places` with equally many of `all`, those with one of k choices or more.
+// Counts, of `places` with equally many of `all`, those with one of k choices or more.
 double places_reached(double places, double all, double k) {
   return places * (1 - chance_of_none(all, all / places, k));
+}
+
+// Nodes that hold the groups a token chooses from: several groups lie on one, or each on several.
+double nodes_of_groups(const TokenChoices& choices, double nodes) {
+  if (choices.groups <= nodes) return nodes * choices.groups_per_token / choices.groups;
+  return places_reached(nodes, choices.groups, choices.groups_per_token);
 }
 
 }  // namespace
@@ -33,7 +39,7 @@ std::optional<TokenChoices> rows_travel_together(const Attributes& attributes) {
 TokenReach reach_of(const TokenChoices& choices, double ranks, double nodes) {
   const double share = choices.groups_per_token / choices.groups;
   const double experts = choices.experts * share;
-  const double most_nodes = places_reached(nodes, choices.groups, choices.groups_per_token);
+  const double most_nodes = nodes_of_groups(choices, nodes);
   return {places_reached(std::max(1.0, ranks * share), experts, choices.per_token),
           places_reached(std::max(1.0, most_nodes), experts, choices.per_token)};
 }

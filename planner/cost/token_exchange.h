@@ -28,7 +28,7 @@ struct TokenChoices {
   double groups = 1, groups_per_token = 1;
 };
 
-// Nothing: each row travels by itself.
+// Returns nothing where each row travels by itself.
 std::optional<TokenChoices> rows_travel_together(const Attributes& attributes);
 
 // Ranks and nodes that the choices of a token lie on, on average.

@@ -53,7 +53,7 @@ class Activations {
   std::int32_t layers_together() const { return s_.unit_layers() / kinds_; }
   std::int32_t layers() const { return segment_.units * layers_together(); }  // of the kind
   bool shares_places() const { return s_.shares_places(chunk_, segment_); }
-  // Those that have a place of their own for what stays.
+  // These have a place of their own for what stays.
   std::int32_t kept_layers() const {
     return shares_places() ? layers() + layers_together() : layers() * chunk_.in_flight;
   }

@@ -77,8 +77,8 @@ class Checkpoints {
   View home() const;
   std::int32_t count() const { return chunk_.layers / buffers_.together; }
   std::int32_t inputs() const { return count() + 1 + chunk_.modules; }
-  // Of two micro-batches in turns the inputs of one take the places of those that the other is done
-  // with, and before there are any one for each layer of an iteration.
+  // Where two micro-batches take turns, the inputs of one take the places of those that the other
+  // is done with, and before there are any one for each layer of an iteration.
   bool shares_places() const;
   std::int32_t last_place() const { return count() + s_.unit_layers(); }
   // The how-many-th checkpoint is the layer's, goes away, and comes back, in the layer loop.

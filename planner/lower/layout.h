@@ -85,8 +85,8 @@ struct Layout {
   std::int32_t shards_of(UnitIndex unit, std::int32_t shards) const {
     return shards == 1 ? 1 : shards / expert_ranks[unit];
   }
-  // What a rank has of a unit of matrices, in the order of its elements; of a tensor of experts the
-  // matrix of each.
+  // Returns what a rank has of a unit of matrices, in the order of its elements; of a tensor of
+  // experts the matrix of each.
   std::vector<ParamPlace> matrices_of(UnitIndex unit) const;
   // Flat elements gathered and reduced at a time: the unit, or one layer where each has an owner.
   std::int64_t gathered_elements(UnitIndex unit) const;

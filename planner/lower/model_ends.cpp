@@ -365,7 +365,7 @@ void ModelEnds::begin_backward(bool last_micro) {
   }
 }
 
-// What a module gives of the gradient of what it reads comes on top.
+// A module adds its part of the gradient of what it reads.
 void ModelEnds::head_backward(const View& dx) {
   of_module([&] {
     const Output& own = output();
@@ -560,8 +560,8 @@ void ModelEnds::module_backward(const View& dx) {
   });
 }
 
-// From the gradient of the layer's input to those of the embedding and of what the module before
-// gives.
+// Goes from the gradient of the layer's input to those of the embedding and of what the module
+// before gives.
 void ModelEnds::project_backward(const View& dx) {
   Output& own = output();
   const Param projection = module().projection;

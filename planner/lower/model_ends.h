@@ -168,7 +168,7 @@ class ModelEnds {
     Normed normed;    // by the final norm
     View head_input;  // [T, h] of the rank's tokens
     View logits;      // [T, Vp]
-    // Of a module alone.
+    // These belong to a module alone.
     Loading tokens;        // those of the model, shifted
     View embedding;        // [T, h] of the rank's tokens
     Normed embedded;       // by its norm

@@ -25,7 +25,7 @@ struct Repeat {
   bool mirrored = false;
 };
 
-// What a body emits, in the parts that it says it has, before it is in a Program.
+// This holds what a body emits, in the parts that it says it has, before it is in a Program.
 struct RecordedItem {
   std::optional<Repeat> loop;  // around `body`, else a node
   std::vector<RecordedItem> body;

@@ -154,9 +154,9 @@ struct Stage : Sizes {
                                    const ModelStates& states) const;
   std::set<std::int32_t> borders(std::int32_t first, std::int32_t units,
                                  const ModelStates& states) const;
-  // Whether one of two micro-batches in turns finds room where the other has left it: an iteration
-  // of a loop over this segment comes when as many backwards of it are done. Where iterations go
-  // through several units none does.
+  // Returns whether one of two micro-batches in turns finds room where the other has left it: an
+  // iteration of a loop over this segment comes when as many backwards of it are done. Where
+  // iterations go through several units none does.
   bool shares_places(const Chunk& chunk, const Segment& segment) const;
   // The loop is emitted from here on.
   void enter(const UnitLoop& loop) { first_of_loop = loop.first; }

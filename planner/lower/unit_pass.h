@@ -22,7 +22,7 @@ class UnitPass : public Emission {
   void begin(Phase phase);
   using Emission::enter;  // what is at hand stays
   void set_last(bool last_micro) { last_micro_ = last_micro; }
-  // Whether gradients stay open when a block is done with them, since others add to them.
+  // Returns whether gradients stay open when a block is done with them, since others add to them.
   void keep_open(bool keep) { keeps_open_ = keep; }
 
   View parameter(Param param) override;

@@ -231,7 +231,7 @@ class RequestList {
     }
   }
 
-  // What backward reads of the rows that experts gave, which is not kept.
+  // Returns whether backward reads rows that experts gave and that are not kept.
   bool is_given_early(const Node& node, std::span<const View> operands, const View& view) const {
     constexpr std::size_t kRows = 1;
     return besides_.early_weights && node.kind == OpKind::kKernel &&

@@ -391,8 +391,7 @@ constinit const Decision kChoices[kChoiceCount] = {
      .field = member<&Plan::expert_imbalance>(),
      .range = {0, kMaxExpertFactor},
      .option = {.name = "--expert-imbalance",
-                .help =
-                    "Work of the rank with the busiest experts over the mean; worst: room for all",
+                .help = "Work of the busiest rank over the mean; worst: room for all [1.15]",
                 .place = 118},
      .optional = true,
      .word_of_zero = "worst"},

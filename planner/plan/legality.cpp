@@ -401,7 +401,7 @@ Reason needs_experts(const Plan& p) {
   return std::nullopt;
 }
 
-// What it takes that tokens are exchanged beside the layers of another micro-batch: two
+// Says what it takes that tokens are exchanged beside the layers of another micro-batch: two
 // micro-batches whose passes follow each other, the exchanges of both, and no replay between them
 // [MegatronCore].
 Reason wrong_exchange_overlap(const Plan& p) {
@@ -436,7 +436,7 @@ Reason wrong_exchange_overlap(const Plan& p) {
   return std::nullopt;
 }
 
-// What parts of the work of experts stand beside their exchange.
+// Says which parts of the work of experts may stand beside their exchange.
 Reason wrong_expert_overlap(const Plan& p, const ModelShape& model) {
   if (Reason why = wrong_exchange_overlap(p)) return why;
   if (p.overlap.weight_gradients && p.parallel.ep == 1)
@@ -924,7 +924,7 @@ Reason wrong_encoder(const Plan& p, const ModelShape& model) {
   return std::nullopt;
 }
 
-// What modules of multi-token prediction, behind the last layer, do not go together with yet.
+// Says what modules of multi-token prediction, behind the last layer, do not go together with yet.
 Reason wrong_mtp(const Plan& p, const ModelShape& model) {
   if (model.mtp_layers == 0) return std::nullopt;
   const auto needs = [](const char* what, const char* works, auto is) {

@@ -88,8 +88,8 @@ struct Parallel {
 
   // Whether tensor parallel ranks have whole experts, each for tokens of its own.
   bool folds_experts() const { return expert_tp == 1 && tp > 1; }
-  // Whether each tensor parallel rank brings its own tokens to experts, whole or cut, and not all
-  // tokens of the group.
+  // Returns whether each tensor parallel rank brings its own tokens to experts, whole or cut, and
+  // not all tokens of the group.
   bool routes_own_tokens() const { return sequence_parallel && tp > 1 && ep > 1; }
   // Of those that share experts: ranks with the same tensor index.
   std::int32_t expert_replicas() const { return folds_experts() ? ep / tp : ep; }

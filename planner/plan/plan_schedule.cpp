@@ -469,7 +469,7 @@ bool weights_come_between(const std::vector<Pass>& passes, std::int32_t chunk) {
   });
 }
 
-// Whether one of two micro-batches takes the places of layers that the other is done with.
+// Returns whether one of two micro-batches takes the places of layers that the other is done with.
 bool in_turns(const PassOrder& order) {
   return std::any_of(order.passes.begin(), order.passes.end(),
                      [](const Pass& pass) { return pass.reversed; });

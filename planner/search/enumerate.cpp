@@ -112,7 +112,7 @@ Pins with_stages(Pins pins) {
   return pins;
 }
 
-// Whether tensor parallel ranks cut each expert, 0, or have whole ones, 1 (plan.h).
+// Returns whether tensor parallel ranks cut each expert, 0, or have whole ones, 1 (plan.h).
 std::vector<std::int32_t> cuts_of_experts(const ModelConfig& model, const Parallel& shape) {
   if (model.experts && shape.sequence_parallel) return {0, 1};
   return {0};

@@ -143,7 +143,7 @@ std::vector<Plan> update_beside_backward(const Plan& plan) {
   return {beside};
 }
 
-// Where an expert group has few ranks, all of their tokens are fewer bytes than the rows of each.
+// All tokens of an expert group with few ranks are fewer bytes than the rows of each.
 std::vector<Plan> tokens_gathered(const Plan& plan) {
   if (plan.parallel.ep == 1 || plan.dispatcher == Dispatcher::kAllGather) return {};
   Plan gathered = plan;

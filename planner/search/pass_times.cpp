@@ -30,8 +30,8 @@ bool is_before(const Program& program, BlockIndex block, std::int64_t first) {
   return false;
 }
 
-// Whether it is, or is in, a loop over what comes behind the model's `layers`: modules that predict
-// further tokens, which stand with the head.
+// Returns whether it is, or is in, a loop over what comes behind the model's `layers`: modules that
+// predict further tokens, which stand with the head.
 bool is_behind(const Program& program, BlockIndex block, std::int64_t layers) {
   for (BlockIndex b = block; b != 0; b = program.blocks[b].parent)
     if (program.blocks[b].var == Var::kLayer)

@@ -53,6 +53,13 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   const bool is_even = stated.routing == "balanced" || stated.routing == "random";
   if (!stated.capacity_factor)
     out.plan.expert_imbalance = stated.imbalance.value_or(is_even ? kEven : kUsualImbalance);
+  // [AutoModel components/moe/layers.py: FakeBalancedGate] As if each chose from one group of k.
+  ExpertShape& shape = *out.model.experts;
+  const bool side_by_side = stated.routing == "balanced" && out.cluster.stack.even_neighbours;
+  if (side_by_side && shape.count % shape.per_token == 0) {
+    shape.groups = shape.count / shape.per_token;
+    shape.groups_per_token = 1;
+  }
   if (!is_even && !stated.imbalance) {
     out.flags.push_back(
         fmt::format("busiest experts taken as having {} times the mean to do", kUsualImbalance));

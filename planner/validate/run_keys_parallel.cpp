@@ -187,11 +187,14 @@ std::vector<RunKey> expert_keys() {
            .spellings = "a2a=alltoall"}),
       of_experts<&RunExperts::routing>(
           "/experts/routing",
-          {.meaning = "balanced: forced, each expert has as many tokens; random: nearly so; "
-                      "trained: by the "
-                      "router, with the usual imbalance where none is stated; unknown: as trained",
+          {.meaning =
+               "balanced: forced, each expert has as many tokens; random: nearly so; "
+               "trained: by the "
+               "router, with the usual imbalance where none is stated; unknown: refused, as all "
+               "experts of zplan.runs/1, which has no key for it",
            .example = R"("balanced")",
-           .words = "balanced|trained|random|unknown"}),
+           .words = "balanced|trained|random|unknown",
+           .told = "unknown=experts whose routing nobody states"}),
       of_experts<&RunExperts::imbalance>("/experts/imbalance",
                                          {.meaning = "work of the busiest rank, over the mean",
                                           .example = "1.3",

@@ -36,7 +36,8 @@ class Validate(CliTest):
         self.assertEqual(answer["memory"]["n"], 1)
         self.assertEqual(answer["groups"]["a"]["time"]["n"], 2)
         self.assertEqual(answer["unsupported"],
-                         [{"id": "b/1", "reason": "experts of a width that is not stated"}])
+                         [{"id": "b/1",
+                           "reason": "not modelled: experts whose routing nobody states"}])
         self.assertEqual(len(answer["worst"]), 2)
         row = answer["rows"][0]
         expected = 100 * (row["predicted_s"] / row["measured_s"] - 1)
@@ -46,9 +47,9 @@ class Validate(CliTest):
     def test_refusals_name_the_records(self):
         refused = [record(id=f"b/{i}", model__experts=8) for i in range(5)]
         text = self.good("validate", self.runs(record(), *refused[:1]))
-        self.assertIn("not supported, 1 run (b/0): experts of a width", text)
+        self.assertIn("not supported, 1 run (b/0): not modelled: experts", text)
         text = self.good("validate", self.runs(record(), *refused))
-        self.assertIn("not supported, 5 runs (b/0, b/1, b/2 and 2 more): experts of a width", text)
+        self.assertIn("not supported, 5 runs (b/0, b/1, b/2 and 2 more): not modelled: experts", text)
 
     def test_malformed_lines_are_told_and_the_others_read(self):
         bad = record(id="a/2")

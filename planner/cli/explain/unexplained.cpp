@@ -17,6 +17,7 @@ constexpr Unexplained kRows[] = {
     {"fastest.*", kOther},
     {"top[].*", kOther},
     {"pareto[].*", kOther},
+    {"time.experts.*", "imbalances that are assumed, and the step of a plan with twice as much"},
     {"homes.*", "other homes of what is kept for backward, each simulated by itself"},
     {"timing.*", "measured, and different from call to call"},
     {"memory_calibration.*", "of what was measured, and how far it is from what was predicted"},

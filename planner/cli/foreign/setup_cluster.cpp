@@ -8,7 +8,7 @@
 namespace zplan {
 namespace {
 
-// Also what kernels here have none of, which a finding tells.
+// A finding tells of dropout that kernels here have none of.
 bool drops(const Setup& setup) {
   return setup.plan.dropout ||
          std::ranges::find(setup.findings, "/dropout", &Finding::key) != setup.findings.end();

@@ -80,8 +80,8 @@ constexpr std::string_view kBesideLayers = "--overlap-moe-expert-parallel-comm",
                            kBesideWeights = "--overlap-dispatch-backward-with-experts-wgrad",
                            kBesideShared = "--moe-shared-expert-overlap";
 
-// Whether layers of two micro-batches take turns: where Megatron does not start, and where there is
-// no other micro-batch, they do not.
+// Returns whether layers of two micro-batches take turns: where Megatron does not start, and where
+// there is no other micro-batch, they do not.
 bool read_layers_in_turns(const KeysToPlan& to) {
   if (!to.config.flag(kBesideLayers)) return false;
   const Plan& plan = to.plan;

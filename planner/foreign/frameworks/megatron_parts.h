@@ -14,7 +14,7 @@ void read_megatron_sharding(const KeysToPlan& to);
 void read_megatron_recomputation(const KeysToPlan& to);
 void read_megatron_homes(const KeysToPlan& to);
 void read_megatron_pipeline(const KeysToPlan& to);
-// What runs beside the exchange of experts, once all else is read.
+// This reads what runs beside the exchange of experts, once all else is read.
 void read_megatron_overlap(const KeysToPlan& to);
 
 // All of them but the former two.

@@ -1,6 +1,6 @@
-// How many rows experts have: a token's choice of an expert is a row. A rank sends each rank of its
-// expert group rows of that rank's experts, in a part of equal size; what the router does not fill
-// of it is padding.
+// This counts the rows of experts: a token's choice of an expert is a row. A rank sends each rank
+// of its expert group rows of that rank's experts, in a part of equal size; what the router does
+// not fill of it is padding.
 //
 //   parts      that a rank works on: one of each rank of the group or, where tensor parallel ranks
 //              cut the experts and bring their own tokens, of the groups of all these
@@ -28,7 +28,7 @@ struct ExpertRows {
   std::int64_t room;      // of the part that one rank sends another
   std::int64_t expected;  // of a rank
 
-  // Of the rows that a rank's experts work on, and of those that it sends for its own tokens.
+  // These are shapes of the rows that a rank's experts work on, and of those that it sends.
   Shape of(std::int64_t width) const { return {parts(), room, width}; }
   Shape sent(std::int64_t width) const { return {ranks, room, width}; }
   Shape counts() const { return {parts(), experts}; }

@@ -57,7 +57,7 @@ class Experts : public Body {
   void multiply_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy,
                          const View& dx) const;
   void input_backward(LayerPass& to, const Grouped& by, const View& dy, const View& dx) const;
-  // Whether the gradients of the weights come beside the exchange of those of their inputs.
+  // Returns whether the gradients of the weights come beside the exchange of those of their inputs.
   bool puts_weights_off(const LayerPass& to) const {
     return weights_beside_ && to.emits_inputs() && to.emits_weights();
   }

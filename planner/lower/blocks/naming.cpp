@@ -57,7 +57,7 @@ constexpr Row kRows[] = {
     {"encoder_position", {"transformer.encoder.wpe", "model.encoder.embed_positions"}},
     {"encoder_norm", {"transformer.encoder.ln_f", "model.encoder.norm"}},
     {"final_norm", {"transformer.ln_f", "model.norm"}},
-    // Of modules of multi-token prediction, as DeepSeek publishes them.
+    // These are names of modules of multi-token prediction, as DeepSeek publishes them.
     {"mtp_embedding_norm", {"transformer.h.{}.mtp.ln_e", "model.layers.{}.enorm"}},
     {"mtp_hidden_norm", {"transformer.h.{}.mtp.ln_h", "model.layers.{}.hnorm"}},
     {"mtp_projection", {"transformer.h.{}.mtp.proj", "model.layers.{}.eh_proj"}},

@@ -27,7 +27,7 @@ class Router {
   View weights(const LayerPass& to) const { return to[weights_]; }  // [T, k]
   View counts(const LayerPass& to) const { return to[counts_]; }    // [g, E / g], as they are sent
   Shape chosen() const { return {tokens_, shape_.per_token}; }
-  // Of a token, as an exchange of its rows has them (program.h).
+  // Returns what a token chooses, as an exchange of its rows has it (program.h).
   Attributes choices() const;
 
  private:

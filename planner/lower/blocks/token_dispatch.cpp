@@ -5,8 +5,8 @@
 namespace zplan {
 namespace {
 
-// How many rows each part has for the experts of the rank. Steps tell what is gathered of tensor
-// parallel ranks from other numbers of the router.
+// Brings the numbers of rows that each part has for the experts of the rank. Steps tell what is
+// gathered of tensor parallel ranks from other numbers of the router.
 void bring_counts(LayerPass& to, const ExpertRows& rows, const View& sent, const View& counts) {
   if (rows.gathered == 1) return to.exchange_rows(Part::kRouter, sent, counts);
   const View arrived = to.scratch("counts.arrived", rows.sent_counts(), DType::kI32);
@@ -83,7 +83,7 @@ class RowsSent : public TokenDispatch {
 
  private:
   static std::int64_t width_of(const View& rows) { return rows.shape[2]; }
-  // Of the rows of the rank's own tokens.
+  // Returns room for the rows of the rank's own tokens.
   View scratch(LayerPass& to, const char* name, const View& like) const {
     return to.scratch(name, rows_.sent(width_of(like)), like.dtype);
   }
@@ -95,7 +95,7 @@ class RowsSent : public TokenDispatch {
     to.exchange_rows(part, sent, arrived, choices_);
     to.gather_parts(part, arrived, all);
   }
-  // What these give, to the ranks whose tokens' rows it is of.
+  // Takes what these give to the ranks of the tokens.
   void take_back(LayerPass& to, Part part, const View& all, const View& own,
                  const char* name) const {
     if (rows_.gathered == 1) return to.exchange_rows(part, all, own, choices_);
@@ -187,7 +187,7 @@ class TokensGathered : public TokenDispatch {
   }
 
  private:
-  // Of all tokens that come, what those of the expert group alone have.
+  // Returns room for what the tokens of the expert group alone have.
   View of_group(LayerPass& to, const char* name, const View& all) const {
     return to.scratch(name, {all.shape[0] / rows_.gathered, all.shape[1]}, all.dtype);
   }

@@ -33,7 +33,7 @@ class TokenDispatch {
   virtual void dispatch(LayerPass& to, const Router& router, const View& x,
                         const View& received) const = 0;
   virtual View counts(const LayerPass& to, const Router& router) const = 0;  // [p, E / g]
-  // Of the rows that come back and are kept for backward, `width` elements of each.
+  // Returns the shape of the rows that come back and are kept, `width` elements of each.
   virtual Shape returned(std::int64_t width) const = 0;
   // Returns where the experts leave their rows [p, r, h], if `returned` is kept for backward.
   virtual View given(LayerPass& to, const View& returned) const = 0;

@@ -207,10 +207,16 @@ TEST(ModuleKernels, ASumOfItsOwnReadsTheGradientAndUpdatesTheSum) {
   EXPECT_EQ(bytes(), 0) << "the first of a sum is the gradient itself";
 }
 
+View view(DType dtype, const Shape& shape) {
+  View made;
+  made.dtype = dtype;
+  made.shape = shape;
+  return made;
+}
+
 // Tokens [4, 2], rows of 2 ranks [2, 3, 2] in bf16.
-const std::vector<View> kDispatched{
-    view_of(0, DType::kBf16, {4, 2}), view_of(1, DType::kI32, {4, 1}),
-    view_of(2, DType::kI32, {2, 2}), view_of(3, DType::kBf16, {2, 3, 2})};
+const std::vector<View> kDispatched{view(DType::kBf16, {4, 2}), view(DType::kI32, {4, 1}),
+                                    view(DType::kI32, {2, 2}), view(DType::kBf16, {2, 3, 2})};
 Node kernel_node(KernelId kernel) {
   Node node;
   node.kind = OpKind::kKernel;
@@ -234,8 +240,7 @@ TEST(ModuleKernels, WhereRowsTravelTogetherTheReceiverReadsTheTokensThatItGot) {
 }
 
 TEST(ModuleKernels, MegatronLaunchesAProductForEachExpert) {
-  const std::vector<View> product{view_of(0, DType::kBf16, {2, 3, 2}),
-                                  view_of(1, DType::kBf16, {4, 2, 8})};
+  const std::vector<View> product{view(DType::kBf16, {2, 3, 2}), view(DType::kBf16, {4, 2, 8})};
   const Node node = kernel_node(KernelId::kGroupedForward);
   EXPECT_EQ(products_launched(node, product, Modules::kMegatron), 4);
   EXPECT_EQ(products_launched(node, product, Modules::kEager), 0);

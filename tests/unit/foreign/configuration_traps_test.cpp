@@ -288,8 +288,7 @@ TEST(MegatronTraps, ADispatcherIsOfExpertsOnSeveralRanks) {
   EXPECT_EQ(dispatcher((type + " alltoall --expert-model-parallel-size 8").c_str()),
             Dispatcher::kAllToAll);
   const Read flex = read("a.sh", text + type + " flex --expert-model-parallel-size 8");
-  EXPECT_EQ(flex.setup.plan.dispatcher, Dispatcher::kAllToAll);
-  EXPECT_EQ(flex.kind_of(type), "not_modelled");
+  EXPECT_EQ(flex.setup.plan.dispatcher, Dispatcher::kDeepEp);
 }
 
 TEST(MegatronTraps, WhatIsBesideTheExchangeOfExperts) {

@@ -352,17 +352,18 @@ TEST(Enumerate, RefusesSizesThatCannotBe) {
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("tokens per step"));
 }
 
-TEST(Enumerate, CutsExpertsOnlyWhereBuffersOfTheirRowsAreBounded) {
+TEST(Enumerate, CutsExpertsOverRanksOfReplicasOrOfTensorParallelOnesToo) {
   const auto groups = [](const Pins& pins) {
     std::set<int> sizes;
     for (const Plan& plan : leaves("tiny-moe", "workstation", pins)) {
-      EXPECT_EQ(plan.parallel.dp % plan.parallel.ep, 0);
+      const int across = plan.parallel.folds_experts() ? plan.parallel.tp : 1;
+      EXPECT_EQ(across * plan.parallel.dp % plan.parallel.ep, 0);
       sizes.insert(plan.parallel.ep);
     }
     return sizes;
   };
-  EXPECT_EQ(groups({}), (std::set{1}));
-  EXPECT_EQ(groups(pinned({{"/experts/imbalance", "1.5"}})), (std::set{1, 2, 4}));
+  EXPECT_EQ(groups({}), (std::set{1, 2, 4}));
+  EXPECT_EQ(groups(pinned({{"/experts/imbalance", "worst"}})), (std::set{1, 2, 4}));
   EXPECT_EQ(groups(pinned({{"/experts/capacity_factor", "1"}})), (std::set{1, 2, 4}));
   EXPECT_EQ(groups(pinned({{"/parallel/ep", "2"}})), (std::set{2}));
 }
@@ -384,13 +385,16 @@ TEST(Enumerate, LeavesDifferInNothingButWhatTheSpaceVaries) {
   pins.set("/kernel_set", "cpu.bf16");
   pins.recipes = {std::string(kAnyRecipe)};
   const std::vector<Plan> all = leaves("tiny-gpt", "workstation", pins);
+  const std::vector<Plan> of_experts = leaves("tiny-moe", "workstation", pins);
   for (const Decision& row : kChoices) {
-    const bool varies = std::any_of(all.begin(), all.end(), [&](const Plan& plan) {
-      return row.field.get(plan) != row.field.get(all.front());
-    });
+    const auto varies = [&](const std::vector<Plan>& plans) {
+      return std::any_of(plans.begin(), plans.end(), [&](const Plan& plan) {
+        return row.field.get(plan) != row.field.get(plans.front());
+      });
+    };
     const bool may = row.varied == Varied::kSpace || row.varied == Varied::kRecipe;
-    EXPECT_TRUE(may || !varies) << row.pointer;
-    EXPECT_TRUE(row.varied != Varied::kSpace || varies) << row.pointer;
+    EXPECT_TRUE(may || !(varies(all) || varies(of_experts))) << row.pointer;
+    EXPECT_TRUE(row.varied != Varied::kSpace || varies(all) || varies(of_experts)) << row.pointer;
   }
 }
 

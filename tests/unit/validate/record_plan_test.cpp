@@ -316,7 +316,7 @@ TEST(RecordPlan, WhatCannotBeExpressedIsAReason) {
   EXPECT_THAT(planned({{"\"cp\": 1", "\"cp\": 2"}, {"\"dp\": 4", "\"dp\": 2"}}).unsupported,
               HasSubstr("it needs fused attention"));
   EXPECT_EQ(planned({{"\"experts\": null", "\"experts\": 8"}}).unsupported,
-            "experts of a width that is not stated");
+            "not modelled: experts whose routing nobody states");
   EXPECT_EQ(
       planned({{"\"activations\": \"gpu\"", "\"activations\": \"cpu\""}, {"\"full\"", "\"none\""}})
           .unsupported,

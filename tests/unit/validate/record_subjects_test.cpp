@@ -183,14 +183,19 @@ TEST(RecordExperts, TheExchangeIsNoneWhereRanksHaveAllOfThem) {
   EXPECT_FALSE(run.plan.overlap.exchange);
 }
 
-TEST(RecordExperts, AnAllGatherIsADispatcherAndOthersAreTakenForAnAllToAll) {
+TEST(RecordExperts, DispatchersThatNobodyKnowsAreTakenForAnAllToAll) {
   const PlannedRun gathered = planned({{"/experts/dispatcher", "allgather"}}, experts());
   ASSERT_EQ(gathered.unsupported, "");
   EXPECT_EQ(gathered.plan.dispatcher, Dispatcher::kAllGather);
-  const PlannedRun other = planned({{"/experts/dispatcher", "deepep"}}, experts());
+  const auto dispatcher = [](const char* word) {
+    return planned({{"/experts/dispatcher", word}}, experts()).plan.dispatcher;
+  };
+  EXPECT_EQ(dispatcher("hybridep"), Dispatcher::kHybridEp);
+  EXPECT_EQ(dispatcher("flex"), Dispatcher::kDeepEp) << "where it is not told to be another";
+  const PlannedRun other = planned({{"/experts/dispatcher", "pplx"}}, experts());
   ASSERT_EQ(other.unsupported, "");
   EXPECT_EQ(other.plan.dispatcher, Dispatcher::kAllToAll);
-  EXPECT_THAT(other.flags, Contains("experts exchanged by all-to-all instead of deepep"));
+  EXPECT_THAT(other.flags, Contains("experts exchanged by all-to-all instead of pplx"));
 }
 
 TEST(RecordExperts, AreWholeWhereNothingElseSpreadsThem) {
@@ -201,9 +206,12 @@ TEST(RecordExperts, AreWholeWhereNothingElseSpreadsThem) {
   EXPECT_THAT(folded.flags, Contains("whole experts on each tensor parallel rank assumed"));
   const PlannedRun cut = planned({{"/parallel/ep", 2}}, tensor);
   EXPECT_EQ(cut.plan.parallel.expert_tp, 0);
-  EXPECT_THAT(cut.flags,
-              Contains("each tensor parallel rank exchanges the rows of all its tokens"));
-  EXPECT_FALSE(cut.stack_stated);
+  const char* const all = "each tensor parallel rank exchanges the rows of all its tokens";
+  EXPECT_THAT(cut.flags, Not(Contains(all)));
+  const PlannedRun whole =
+      planned({{"/parallel/ep", 2}, {"/parallel/sequence_parallel", false}}, tensor);
+  EXPECT_THAT(whole.flags, Contains(all));
+  EXPECT_FALSE(whole.stack_stated);
 }
 
 TEST(RecordPrecision, OfPyTorchEverythingFollowsTheParameters) {
