@@ -225,7 +225,8 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
                     plan.capacity_factor,
                     plan.expert_imbalance,
                     plan.parallel.folds_experts(),
-                    plan.dispatcher};
+                    plan.dispatcher,
+                    plan.overlap.weight_gradients};
   const auto [at, is_new] = work_.try_emplace(key);
   if (!is_new) return at->second;
   const Decoder model(model_, plan, kernels);

@@ -100,7 +100,9 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
   };
   dispatch_ = make_dispatch(maker, rows_, router_, hidden_);
   received_ = add("experts.input", hidden_, std::nullopt);
-  fc1_ = add("experts.fc1", (gated_ ? 2 : 1) * width_, LayerOperator::kFc1);
+  // Gradients of weights that are put off come when what the activation's gradient reads is gone.
+  fc1_ = add("experts.fc1", (gated_ ? 2 : 1) * width_, LayerOperator::kFc1,
+             weights_beside_ ? Read::kFirst : Read::kLate);
   gate_ = add("experts.gelu", width_, LayerOperator::kActivation, Read::kFirst);
   returned_ = maker.values.add({.name = "experts.output",
                                 .shape = dispatch_->returned(hidden_),
@@ -111,12 +113,12 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
                                                          .shape = {rows_.tokens, hidden_},
                                                          .dtype = maker.compute(),
                                                          .life = Life::kForward});
-  const auto gradient = [&](const char* name, std::int64_t width) {
-    return maker.values.gradient(
-        {.name = name, .shape = rows_.of(width), .dtype = maker.compute()});
+  const auto spec = [&](const char* name, std::int64_t width) {
+    return ValueSpec{.name = name, .shape = rows_.of(width), .dtype = maker.compute()};
   };
-  dgate_ = gradient("d.experts.gelu", width_);
-  if (gated_) dfc1_ = gradient("d.experts.fc1", 2 * width_);
+  dgate_ = spec("d.experts.gelu", width_);
+  if (!(gated_ && weights_beside_)) dgate_ = maker.values.gradient(dgate_);
+  if (gated_) dfc1_ = maker.values.gradient(spec("d.experts.fc1", 2 * width_));
 }
 
 std::vector<Use> Experts::uses() const {
