@@ -29,7 +29,8 @@ struct Row {
 // [MegatronCore transformer/moe/moe_utils.py, token_dispatcher.py]. Heads of latent attention are
 // split, rotated in part by slices, products, sums and concatenations, and put together again
 // [MegatronCore transformer/multi_latent_attention.py]: of 192 elements of a query 64 are rotated,
-// at 11 elements moved for each, beside the 1,088 of splitting and joining where 960 are compulsory.
+// at 11 elements moved for each, beside the 1,088 of splitting and joining where 960 are
+// compulsory.
 constexpr Row kMegatron[] = {
     {KernelId::kEmbeddingForward, {6, 3, 1.5}},
     {KernelId::kEmbeddingBackward, {8, 3, 1}},
