@@ -29,6 +29,7 @@ SOURCES = {
     "blind.json": [*PUBLISHED, "tests/fit"],
     "collectives.json": ["hwprofiles", "planner/cost", "tests/data/collectives"],
     "executor_speed.json": [*RUN, "tests/perf/executor_speed.py"],
+    "expert_runs.json": [*ANSWER, "planner/validate", "tests/data/expert_runs.jsonl", "tests/golden/expert_runs.py"],
     "fidelity.json": PUBLISHED,
     "first_build.json": ["CMakeLists.txt", "CMakePresets.json", "zplan", "models", "hwprofiles", "planner",
                          "sim", "exec"],
