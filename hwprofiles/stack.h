@@ -44,7 +44,7 @@ struct StackRates {
   bool foreach_update = false;
   // Fused attention gets its mask as a tensor: kernels that take one work out all pairs.
   bool dense_mask = false;
-  // Where the software forces an even load, the experts of a token follow each other.
+  // Says whether the experts of a token follow each other where the software forces an even load.
   bool even_neighbours = false;
   double overall = 1;  // time of everything, beside what the others say
   // Time over that of the device's table or roofline.

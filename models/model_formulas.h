@@ -48,7 +48,7 @@ std::int64_t active_matmul_parameter_count(const ModelConfig& model);  // N abov
 std::int64_t active_parameter_count(const ModelConfig& model);
 // This counts what modules of multi-token prediction multiply with it again.
 std::int64_t further_head_elements(const ModelConfig& model);
-// Of the matrices ahead of their layers, which N has.
+// Counts the elements of the matrices ahead of the modules' layers, which are among N.
 std::int64_t mtp_projection_count(const ModelConfig& model);
 
 // Rows of the embedding as stored: a multiple of 128 x tp [Shoeybi19 sec 3], and of tp equal pieces

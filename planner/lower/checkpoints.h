@@ -59,8 +59,8 @@ class Checkpoints {
   // Of the first layer and of the last, outside such a loop.
   View first_input() const { return input_of(chunk_.first_layer); }
   View last_output() const { return input_of(chunk_.first_layer + chunk_.model_layers()); }
-  // Of the layer of the module that is emitted (Stage::module): its input is not what the layer
-  // before gives, so that it has a slot of its own.
+  // These are of the layer of the module that is emitted (Stage::module). Its input is not what the
+  // layer before gives, so that it has a slot of its own.
   View module_input() const { return input_of(chunk_.layer_of(s_.module)); }
   View module_output() const { return input_of(chunk_.layer_of(s_.module) + 1); }
 
@@ -77,8 +77,9 @@ class Checkpoints {
   View home() const;
   std::int32_t count() const { return chunk_.layers / buffers_.together; }
   std::int32_t inputs() const { return count() + 1 + chunk_.modules; }
-  // Where two micro-batches take turns, the inputs of one take the places of those that the other
-  // is done with, and before there are any one for each layer of an iteration.
+  // Returns whether two micro-batches take turns and share slots: the inputs of one take the places
+  // of those that the other is done with. Before there are any, they take one more for each layer
+  // of an iteration.
   bool shares_places() const;
   std::int32_t last_place() const { return count() + s_.unit_layers(); }
   // The how-many-th checkpoint is the layer's, goes away, and comes back, in the layer loop.

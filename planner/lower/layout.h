@@ -1,7 +1,7 @@
-// How the parameters of a model are flattened into units that are gathered, reduced and updated
-// together: one operator, one layer or several. A unit's matrices come first (they decay), then its
-// vectors; of both the ones that tensor parallelism does not split come last. Shards are equal, a
-// multiple of kShardAlignment elements. Where each layer has an owner, a unit's layers are
+// This says how the parameters of a model are flattened into units that are gathered, reduced and
+// updated together: one operator, one layer or several. A unit's matrices come first (they decay),
+// then its vectors; of both the ones that tensor parallelism does not split come last. Shards are
+// equal, a multiple of kShardAlignment elements. Where each layer has an owner, a unit's layers are
 // flattened one after the other, each to one shard.
 //
 // Layers come in kinds, in turn. So many are worked off together, in one iteration of a layer loop,

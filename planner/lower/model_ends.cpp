@@ -217,7 +217,7 @@ View ModelEnds::layers_output(const Checkpoints& checkpoints) {
   return copy;
 }
 
-// What the modules read of the head stays at hand from the model's on.
+// The modules use the head as the model has fetched it.
 void ModelEnds::head_forward(const Checkpoints& checkpoints) {
   if (s_.module == 0) {
     norm_pass_.begin(Phase::kForward);
@@ -525,7 +525,8 @@ void ModelEnds::embed_module(const View& x) {
   ranks_.sum_into(Phase::kForward, Part::kEmbedding, sum, x);
 }
 
-// Of the matrix or its gradient, what is of the embedding, 0, and of the module before, 1.
+// Returns the rows of the matrix or its gradient that multiply the embedding, 0, or what the module
+// before gives, 1.
 View ModelEnds::half(View projection, std::int32_t which) const {
   return rows(std::move(projection), which, 2);
 }
@@ -605,8 +606,8 @@ void ModelEnds::embed_module_backward(const View& dx) {
   pass.add_to(table);
 }
 
-// When all modules have given their gradients. The table's gets that of the model's look-up on top
-// where this stage has that, too.
+// All modules have given their gradients. That of the model's look-up is added to the table's where
+// this stage has both.
 void ModelEnds::close_modules() {
   module_pass_.keep_open(false);
   module_pass_.done(module().projection);

@@ -1,6 +1,6 @@
-// What comes before the first layer and after the last: batches, embeddings; final norm, output
-// head, loss. The loss is the mean over the tokens of the global batch; the output head is the
-// token embedding when they are tied.
+// This emits what comes before the first layer and after the last: batches, embeddings; final norm,
+// output head, loss. The loss is the mean over the tokens of the global batch; the output head is
+// the token embedding when they are tied.
 //
 // With tensor parallelism each rank has a piece of the vocabulary: look-ups are summed, the loss is
 // taken from gathered statistics of all pieces [Shoeybi19 sec 3].
@@ -58,12 +58,12 @@ class ModelEnds {
   // the device.
   void load_batch();
   void embed(const View& x);  // x [T, h] of the rank's tokens, first chunk
-  // Of the last chunk's output, or of that of a module; ends with the loss.
+  // Goes from the last chunk's output, or that of a module, to the loss.
   void head_forward(const Checkpoints& checkpoints);
-  // Of the last chunk, ahead of its heads.
+  // Comes first in a backward of the last chunk.
   void begin_backward(bool last_micro);
   void head_backward(const View& dx);
-  // Of the module that is emitted (Stage::module): what is ahead of its layer.
+  // These emit what is ahead of the layer of the current module (Stage::module).
   void module_forward(const Checkpoints& checkpoints);
   void module_backward(const View& dx);
   void embed_backward(const View& dx, bool last_micro);
@@ -78,8 +78,8 @@ class ModelEnds {
   View input(const std::string& name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
   View kept(ValueSpec value);
   View kept(ValueSpec value, std::int32_t slots);
-  // What the head leaves. Of two micro-batches in turns the backward of one comes to the head
-  // before the forward of the other.
+  // Keeps what the head leaves for its backward, in one slot where two micro-batches take turns:
+  // the backward of one comes to the head before the forward of the other.
   View kept_by_head(ValueSpec value) {
     return kept(std::move(value), s_.chunk().in_turns ? 1 : s_.chunk().in_flight);
   }
@@ -116,7 +116,7 @@ class ModelEnds {
   void head_by_pieces(const View& x, const View& dhead, const View& dx);
   View targets_of(std::int32_t piece) const;
 
-  // Of the module that is emitted, or of the model.
+  // These are of the current module, or of the model.
   struct Output;
   Output& output() { return outputs_[static_cast<std::size_t>(s_.module)]; }
   const Output& output() const { return outputs_[static_cast<std::size_t>(s_.module)]; }

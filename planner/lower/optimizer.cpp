@@ -387,7 +387,7 @@ View Optimizer::orthogonal(UnitIndex unit, const View& moment, const View& gradi
   return own;
 }
 
-// One matrix after the other, told apart by the number of a tile; of experts each has its own.
+// Matrices come one after the other, told apart by the number of a tile; each expert has its own.
 void Optimizer::orthogonalise(UnitIndex unit, const View& whole) {
   const std::vector<ParamPlace> matrices = s_.layout.matrices_of(unit);
   for (std::size_t i = 0; i < matrices.size(); ++i) {

@@ -60,7 +60,7 @@ struct Chunk {
   // What the names of its buffers begin with.
   std::string prefix() const { return number == 0 ? "" : "chunk" + std::to_string(number) + "."; }
   std::int32_t model_layers() const { return layers - modules; }
-  // That of a module, counted from 1.
+  // Returns the layer of a module, which is counted from 1.
   std::int32_t layer_of(std::int32_t module) const {
     return first_layer + model_layers() + module - 1;
   }
@@ -110,7 +110,7 @@ struct Stage : Sizes {
   View workspace{};  // scratch of the compute lane
   // The first unit of the loop that is emitted.
   std::int32_t first_of_loop = 0;
-  // What is emitted is of this module of multi-token prediction, from 1 on; 0: of the model.
+  // Says which module of multi-token prediction is emitted, from 1 on; 0: the model.
   std::int32_t module = 0;
   // A layer is replayed whose backward comes after those of others.
   bool replays_ahead = false;

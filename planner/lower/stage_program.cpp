@@ -192,8 +192,8 @@ void StageProgram::end_backward(const View& dx, bool last_of_step) {
   boundaries_.take_next_gradient(last_of_step);
 }
 
-// What comes before the layers reads what the pass before has left, and the backward's comes second
-// so that what a tied embedding adds to stays open to its end.
+// The forward begins first, since it reads what the pass before has left; the backward begins
+// second so that the gradients of a tied embedding stay open to its end.
 void StageProgram::both(const Pass& forward, const Pass& backward) {
   ZPLAN_ASSERT(!encoder_ && !s_.updates_each && backward.kind == PassKind::kBackward);
   const auto of = [&](const Pass& pass, const std::function<void()>& emit) {

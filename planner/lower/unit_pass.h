@@ -32,7 +32,7 @@ class UnitPass : public Emission {
   // Hands the open gradients of a parameter over: another block adds to them.
   Gradients::Open release(Param param);
   void adopt(Gradients::Open open);
-  // What is written next of the gradient adds to it.
+  // Makes the next write of the gradient add to it.
   void add_to(Param param) { adopt(release(param)); }
 
  private:

@@ -66,8 +66,8 @@ struct HeldBesides {
   // Per element of a layer's unit that is gathered: what it comes into, until the next one comes.
   double gather = 0;
   bool reduced_stay = false;  // what a unit's gradients leave from is held until the next one's do
-  // Nothing that experts give is kept for the gradient of the router's weights, which multiply
-  // before the second product.
+  // Says whether the router's weights multiply before the second product of experts, so that
+  // nothing that experts give is kept for their gradient.
   bool early_weights = false;
   // Buffers that activations gathered over tensor parallel ranks share, held all the time.
   std::int32_t gather_buffers = 0;

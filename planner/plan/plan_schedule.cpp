@@ -494,7 +494,7 @@ StagePieces in_flight_of_stages(const Plan& plan) {
 double most_in_flight(const Plan& plan) {
   const double all = micro_batches_of(plan);
   const double factor = row_of(plan).in_flight;
-  // Where one stage has two micro-batches in turns.
+  // A stage with two micro-batches in turns has one more.
   const double in_turns = plan.overlap.exchange && plan.parallel.pp == 1 ? 1 : 0;
   return factor == 0 ? all : std::min(all, factor * plan.parallel.pp + in_turns);
 }

@@ -147,7 +147,7 @@ std::optional<Seconds> TimeFloors::before(const Plan& plan, const StagePieces& s
 
 KernelTimes TimeFloors::kernel_times(const Plan& plan) {
   const RecomputeRun run = is_uniform(plan) ? plan.recompute.front() : RecomputeRun{};
-  // What stands beside an exchange may fill all that a layer by itself would wait for it.
+  // Work beside an exchange may fill all that a layer by itself would wait for it.
   const bool in_turns = plan.overlap.exchange || plan.overlap.weight_gradients;
   const bool waits = meets_alike(plan, cluster_) && !in_turns;
   const Key key{cuts_of(plan),

@@ -114,7 +114,7 @@ void turn(double* head, int position) {
   }
 }
 
-// From queries, keys and values of each token side by side [s, (a + 2 g) d].
+// Takes queries, keys and values of each token side by side [s, (a + 2 g) d].
 Matrix attention(Matrix qkv, int tokens) {
   constexpr int kWidth = (kHeads + 2 * kKeyHeads) * kHeadSize;
   Matrix out(static_cast<std::size_t>(tokens * kHidden));
@@ -148,7 +148,7 @@ class Definition {
   Definition(const Tensors& tensors, int layers, int modules, double share)
       : tensors_(tensors), layers_(layers), modules_(modules), share_(share) {}
 
-  // Of tokens 0 .. s + modules of a sample.
+  // Takes tokens 0 .. s + modules of a sample.
   double loss(const std::vector<int>& tokens) const {
     const int s = static_cast<int>(tokens.size()) - 1 - modules_;
     Matrix x = embedded(tokens, s, 0);
@@ -229,7 +229,7 @@ class Definition {
 
 class MtpLoss : public testing::TestWithParam<int> {};
 
-// At the initial parameters and at those that two steps lead to.
+// This compares at the initial parameters and at those that two steps lead to.
 TEST_P(MtpLoss, IsThatOfItsDefinition) {
   const ModelConfig model = tiny(kModels[GetParam()].features);
   const Plan plan = one_rank();
@@ -530,7 +530,7 @@ TEST_P(Mtp, ParametersAreThoseThatTheFormulasCount) {
   EXPECT_EQ(elements, parameter_count(model));
 }
 
-// What two stages have saved one rank goes on with.
+// A single rank goes on with what two stages have saved.
 TEST_P(Mtp, CheckpointsAreThoseOfAnyPlan) {
   const std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / ("zplan_mtp_" + std::to_string(getpid()));

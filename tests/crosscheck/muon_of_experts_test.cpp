@@ -73,8 +73,8 @@ Matrix orthogonal(Matrix x) {
   return x;
 }
 
-// Of the first update, which goes down what is in the direction of the moment. Without steps the
-// parameters are those that it began with.
+// The first update goes down what is in the direction of the moment. Without steps the parameters
+// are those that it began with.
 TEST(MuonOfExperts, MovesTheMatrixOfEachByItself) {
   exec::RunOptions options = testing_support::steps(1);
   options.train.weight_decay = 0;

@@ -138,7 +138,7 @@ ExitCode execute(const CheckCommand& command) {
       .devices_per_node = cluster.node.devices_per_node};
   check.setup = config.framework->read(config.root, around);
   std::ranges::copy(config.findings, std::back_inserter(check.setup.findings));
-  // No configuration says how uneven the router is.
+  // The question decides, since configurations do not say how uneven the router is.
   if (model.experts && question.pins.has(kImbalance))
     check.setup.plan.expert_imbalance = question.pins.values().expert_imbalance;
   compare_models(question, config, model, check.setup);

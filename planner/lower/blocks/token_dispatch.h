@@ -2,8 +2,7 @@
 // Dispatcher of a plan (plan.h). With one rank in the expert group nothing leaves the rank.
 //
 //   all-to-all   rows [g, r, h] of all tokens, a part to each of g ranks; back the same way, and
-//   the
-//                sum of a token's rows where it came from [Lepikhin20 sec 3.2]
+//                the sum of a token's rows where it came from [Lepikhin20 sec 3.2]
 //   DeepEP,      the same operations of the Job. The rows of a token for experts of one node travel
 //   HybridEP     to it once [DeepEP], [HybridEP]: an attribute of the exchange says so, by which
 //                its time is counted; the executors send each row by itself

@@ -61,8 +61,8 @@ ZPLAN_PART(HeadNorm, "head_norm")
 ZPLAN_PART(Head, "head")
 ZPLAN_PART(HeadBias, "head_bias")
 ZPLAN_PART(Loss, "loss")
-// Of a module of multi-token prediction: the embedding of the further token, what the module before
-// it gives, and the product of both, each normalised.
+// A module of multi-token prediction multiplies the embedding of the further token and what the
+// module before it gives, each normalised, with a matrix.
 ZPLAN_PART(MtpEmbedding, "mtp_embedding")
 ZPLAN_PART(MtpHidden, "mtp_hidden")
 ZPLAN_PART(MtpProjection, "mtp_projection")

@@ -60,7 +60,7 @@ inline std::int64_t factor_of(const SlotExpr& slot, Var var) {
   return 0;
 }
 
-// What the value around a block adds to its own.
+// Returns what the value around a block adds to its own.
 inline std::int64_t of_outer(const Block& block, std::int64_t outer) {
   if (!block.relative) return 0;
   return block.mirrored ? -outer : outer;

@@ -54,7 +54,7 @@ class Folder {
     return at->second;
   }
 
-  // What its chunk and micro-batch leave open.
+  // Returns what tells passes of the same chunk and micro-batch apart.
   static std::int32_t kind_of(const Pass& pass) {
     return static_cast<std::int32_t>(pass.kind) * 4 + (pass.apart ? 2 : 0) +
            (pass.reversed ? 1 : 0);
@@ -76,7 +76,7 @@ class Folder {
     const std::int32_t first = std::min(forward.micro, backward.micro);
     forward.micro -= first;
     backward.micro -= first;
-    // No loop has a key that begins so.
+    // The keys of loops begin with another number.
     const Key key{-1,
                   forward.chunk,
                   forward.micro,

@@ -33,8 +33,7 @@ struct LoopEntry : std::variant<Pass, PassLoop> {
 inline constexpr int kMaxPassLoops = 2;
 
 // A forward stands in one body with the backward that is worked off beside it. Passes outside any
-// run stand in loops of one iteration, as far as a group of them has no kind of
-// a chunk twice.
+// run stand in loops of one iteration, as far as a group of them has no kind of a chunk twice.
 std::vector<PassLoop> fold(const PassOrder& order);
 
 std::vector<Pass> unfold(const std::vector<PassLoop>& loops);

@@ -10,8 +10,8 @@ namespace zplan {
 
 PassOrder one_forward_one_backward_order(std::int32_t stage, std::int32_t stages,
                                          std::int32_t micro_batches);
-// Of one stage: the forward of each micro-batch but the first beside the backward of the one before
-// it. Every other one is reversed.
+// Orders the passes of one stage: the forward of each micro-batch but the first is beside the
+// backward of the one before it. Every other one is reversed.
 PassOrder one_stage_in_turns(std::int32_t micro_batches);
 PassOrder gpipe_order(std::int32_t micro_batches);
 

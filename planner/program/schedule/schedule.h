@@ -29,8 +29,8 @@ struct Pass {
   // A forward that is worked off together with the backward that follows it in the order: the
   // operations of both take turns.
   bool beside = false;
-  // Of two micro-batches that one stage has in turns the other one: it keeps what its layers leave
-  // in the reverse order, each layer in the place of one whose backward is done.
+  // It is the other one of two micro-batches that one stage has in turns: what its layers leave is
+  // kept in the reverse order, each layer in the place of one whose backward is done.
   bool reversed = false;
   friend bool operator==(const Pass&, const Pass&) = default;
 };

@@ -47,7 +47,7 @@ Timeline timeline_of(const Plan& plan) {
 
 std::int64_t micro_of(OpId op) { return static_cast<std::int64_t>(op & 0xfffff); }
 
-// Of a step, by lane.
+// Returns those of a step, by lane.
 std::multiset<std::pair<Lane, OpId>> operations(const Plan& plan) {
   std::multiset<std::pair<Lane, OpId>> all;
   for (const RankTimeline& rank : timeline_of(plan).ranks)

@@ -263,8 +263,8 @@ TEST(Lora, IsRefusedInOneLine) {
             "the factors of LoRA are cut over all ranks: no one rank owns them");
 }
 
-// What stays for the whole layer and comes whole from the CPU is not where the units that come and
-// go meanwhile would be put.
+// Factors that stay for the whole layer and come whole from the CPU do not lie where the units that
+// come and go meanwhile would be put.
 TEST(Lora, FactorsOfExpertsThatNoRanksShareHaveARingOfTheirOwn) {
   const auto has_own_ring = [](int ep) {
     Plan plan = plan_of(Trained::kLora, "tiny-moe", "cpu.f32");

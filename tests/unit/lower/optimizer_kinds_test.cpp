@@ -184,7 +184,7 @@ TEST(OptimizerKinds, MuonNamesEachMatrixOfALayer) {
   EXPECT_EQ(std::ssize(ids), 4 * load_model(plan.model).layers);
 }
 
-// By operator and by layer. Each rank has two of the four experts, one after the other.
+// This is so by operator and by layer. Each rank has two of the four experts, one after the other.
 TEST(OptimizerKinds, MuonMakesTheMatrixOfEachExpertOrthogonal) {
   for (const Gather gather : {Gather(Gather::kOperator), Gather(Gather::kLayer)}) {
     Plan plan = plan_of(OptimizerKind::kMuon);

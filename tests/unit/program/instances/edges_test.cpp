@@ -98,7 +98,7 @@ TEST_F(Edges, TilesWithSlotsOfTheirOwnMeetOneByOne) {
   EXPECT_THAT(of(m), UnorderedElementsAre(mirrored));
 }
 
-// Of two micro-batches in one loop, the second goes through the layers in reverse.
+// A loop has two micro-batches, of which the second goes through the layers in reverse.
 TEST_F(Edges, WhatGoesUpMeetsWhatGoesDownWhereTheirSlotsDo) {
   const BufferId apart = buffer(6), shared = buffer(4), one = buffer(3);
   NodeIndex up = 0, up_shared = 0, up_one = 0, down = 0, down_shared = 0, down_one = 0;
