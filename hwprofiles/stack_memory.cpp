@@ -85,8 +85,7 @@ constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
      "workspaces of products of experts, always, of models that have them"},
     {kUnevenExperts, "uneven_experts", false, kMostEach,
      "by what share of the rows of experts at the peak a run may have more, one standard "
-     "deviation: "
-     "its busiest step counts"},
+     "deviation: its busiest step counts"},
 }};
 
 double read_number(const MemoryQuantityRow& row, const JsonNode& node) {

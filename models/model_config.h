@@ -150,6 +150,8 @@ struct ModelConfig {
   std::int64_t expert_count() const { return experts ? experts->count : 0; }
   std::int64_t experts_per_token() const { return experts ? experts->per_token : 0; }
   std::int64_t expert_ffn() const { return experts ? experts->ffn : 0; }
+  // Counts the layers of the model and of its modules of multi-token prediction.
+  std::int64_t all_layers() const { return layers + mtp_layers; }
   // Layers that have experts, and those that have an MLP instead.
   std::int64_t expert_layers() const {
     return experts ? (layers - experts->dense_layers + experts->every - 1) / experts->every : 0;

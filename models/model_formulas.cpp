@@ -36,9 +36,9 @@ std::int64_t twice_seen_keys(const ModelConfig& model) {
     const std::int64_t decoder = model.layers - model.encoder_layers;
     return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
   }
-  if (layer.window == 0) return (model.layers + model.mtp_layers) * s;
+  const std::int64_t all = model.all_layers();
+  if (layer.window == 0) return all * s;
   std::int64_t windowed = 0;
-  const std::int64_t all = model.layers + model.mtp_layers;
   for (std::int64_t i = 0; i < all; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
   return (all - windowed) * s + windowed * (2 * w - w * w / s);
 }
@@ -88,7 +88,7 @@ std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
 
 // Of what all layers have so many experts of.
 std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t experts) {
-  const std::int64_t dense = model.dense_layers(), all = model.layers + model.mtp_layers;
+  const std::int64_t dense = model.dense_layers(), all = model.all_layers();
   const std::int64_t others = all - dense;
   return all * attention_parameter_count(model) + mtp_projection_count(model) +
          (model.layers - model.encoder_layers) * cross_parameter_count(model) +
@@ -153,8 +153,8 @@ std::int64_t parameter_count(const ModelConfig& model) {
       (stacks + (model.layer.embedding_norm ? 1 : 0) + kMtpNorms * model.mtp_layers) *
       norm_parameter_count(model);
   const std::int64_t plain = model.encoder_layers + model.dense_layers();
-  std::int64_t layers = (model.layers + model.mtp_layers - plain) * layer_parameter_count(model) +
-                        mtp_projection_count(model);
+  std::int64_t layers =
+      (model.all_layers() - plain) * layer_parameter_count(model) + mtp_projection_count(model);
   if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
   const std::int64_t head =
       model.layer.head_transform ? h * h + h + norm_parameter_count(model) + model.vocab : 0;

@@ -27,8 +27,7 @@ void LayersBeside::emit() {
 void LayersBeside::in(const Side& side, const std::function<void()>& emit) {
   const bool is_other = &side == &backward_;
   if (is_other) s_.body.take_turns();
-  s_.enter(s_.chunks[static_cast<std::size_t>(side.pass.chunk)]);
-  s_.reversed = side.pass.reversed;
+  s_.enter(side.pass);
   emit();
   if (is_other) s_.body.take_turns();
 }

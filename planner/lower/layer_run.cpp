@@ -1,7 +1,6 @@
 #include "planner/lower/layer_run.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace zplan {
 
@@ -234,41 +233,38 @@ LayerLoop LayerLoop::take(std::int32_t count) {
 
 // Buffers of two loops that come one after the other are apart: one that both had would live from
 // the begin of the first to the end of the second.
-bool LayerRun::is_cut(const UnitLoop& loop, const UnitLoop* before) {
-  return before != nullptr && before->together == loop.together;
-}
-
-void LayerRun::begin(const UnitLoop& loop, const UnitLoop* before) {
-  if (is_cut(loop, before)) s_.body.next_body();
-}
-
-LayerLoops LayerRun::forward_loops() {
-  const std::vector<UnitLoop> loops =
-      s_.unit_loops(segment_.first_unit, segment_.units, {ModelState::kParameters});
+LayerLoops LayerRun::loops(const ModelStates& states, bool upwards, const EmitLayers& body) const {
+  std::vector<UnitLoop> all = s_.unit_loops(segment_.first_unit, segment_.units, states);
+  if (!upwards) std::ranges::reverse(all);
   LayerLoops result;
-  for (std::size_t i = 0; i < loops.size(); ++i) {
-    result.push_back(
-        {loops[i], true, is_cut(loops[i], i == 0 ? nullptr : &loops[i - 1]),
-         [this](const UnitLoop& loop) {
-           start(loop, fetches_of_forward(), true);
-           enter(Phase::kForward);
-           each_layer(1, [&] {
-             checkpoints_.save();
-             views_ = activations().forward();
-             kind(s_.out.member()).forward(*this, checkpoints_.input(), checkpoints_.output());
-             activations().save();
-           });
-         }});
+  for (const UnitLoop& loop : all) {
+    const bool is_cut = !result.empty() && result.back().loop.together == loop.together;
+    result.push_back({loop, upwards, is_cut, body});
   }
   return result;
 }
 
-void LayerRun::forward() {
-  for (const LayerLoop& each : forward_loops()) {
+void LayerRun::emit(const LayerLoops& loops) {
+  for (const LayerLoop& each : loops) {
     if (each.is_cut) s_.body.next_body();
     s_.out.repeat(each.repeat(), [&] { each.body(each.loop); });
   }
 }
+
+LayerLoops LayerRun::forward_loops() {
+  return loops({ModelState::kParameters}, true, [this](const UnitLoop& loop) {
+    start(loop, fetches_of_forward(), true);
+    enter(Phase::kForward);
+    each_layer(1, [&] {
+      checkpoints_.save();
+      views_ = activations().forward();
+      kind(s_.out.member()).forward(*this, checkpoints_.input(), checkpoints_.output());
+      activations().save();
+    });
+  });
+}
+
+void LayerRun::forward() { emit(forward_loops()); }
 
 void LayerRun::replay(const View& input, const View& output) {
   const std::int32_t member = s_.out.member();
@@ -305,51 +301,37 @@ void LayerRun::replay_and_backward(Backward what, const View& dx) {
 }
 
 void LayerRun::backward(Backward what, const View& dx, bool last_micro) {
-  last_micro_ = last_micro;
-  const bool updates = last_micro && what != Backward::kInput && optimizer_.is_beside_backward();
-  ModelStates states{ModelState::kParameters, ModelState::kGradients};
-  if (updates) states.push_back(ModelState::kOptimizer);
-  const std::vector<UnitLoop> loops = s_.unit_loops(segment_.first_unit, segment_.units, states);
-  const UnitLoop* before = nullptr;
-  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
-    begin(*loop, std::exchange(before, &*loop));
-    if (updates) {
-      backward_and_update(*loop, what, dx);
-    } else {
-      s_.out.repeat(loop->down(), [&] { backward_of(*loop, what, dx); });
-    }
+  const LayerLoops all = backward_loops(what, dx, last_micro);
+  if (!is_updated_beside(what, last_micro)) return emit(all);
+  for (const LayerLoop& each : all) {
+    if (each.is_cut) s_.body.next_body();
+    backward_and_update(each);
   }
 }
 
 LayerLoops LayerRun::backward_loops(Backward what, const View& dx, bool last_micro) {
-  const std::vector<UnitLoop> loops = s_.unit_loops(
-      segment_.first_unit, segment_.units, {ModelState::kParameters, ModelState::kGradients});
-  LayerLoops result;
-  for (std::size_t i = loops.size(); i-- > 0;) {
-    result.push_back({loops[i], false,
-                      is_cut(loops[i], i + 1 == loops.size() ? nullptr : &loops[i + 1]),
-                      [this, what, dx, last_micro](const UnitLoop& loop) {
-                        last_micro_ = last_micro;
-                        backward_of(loop, what, dx);
-                      }});
-  }
-  return result;
+  ModelStates states{ModelState::kParameters, ModelState::kGradients};
+  if (is_updated_beside(what, last_micro)) states.push_back(ModelState::kOptimizer);
+  return loops(states, false, [this, what, dx, last_micro](const UnitLoop& loop) {
+    last_micro_ = last_micro;
+    start(loop, fetches_of_backward(what), false);
+    each_layer(segment_.replay.layers, [&] { replay_and_backward(what, dx); });
+  });
 }
 
-// The layers of an iteration.
-void LayerRun::backward_of(const UnitLoop& loop, Backward what, const View& dx) {
-  start(loop, fetches_of_backward(what), false);
-  each_layer(segment_.replay.layers, [&] { replay_and_backward(what, dx); });
+bool LayerRun::is_updated_beside(Backward what, bool last_micro) const {
+  return last_micro && what != Backward::kInput && optimizer_.is_beside_backward();
 }
 
 // The update of what the first iteration goes through comes in the second one, and so on.
-void LayerRun::backward_and_update(const UnitLoop& loop, Backward what, const View& dx) {
+void LayerRun::backward_and_update(const LayerLoop& backward) {
+  const UnitLoop& loop = backward.loop;
   const UnitLoop first{loop.first + (loop.count - 1) * loop.together, 1, loop.together};
   const UnitLoop others{loop.first, loop.count - 1, loop.together};
   const UnitLoop last{loop.first, 1, loop.together};
-  s_.body.apart([&] { s_.out.repeat(first.down(), [&] { backward_of(first, what, dx); }); });
+  s_.body.apart([&] { s_.out.repeat(first.down(), [&] { backward.body(first); }); });
   s_.out.repeat(others.down(), [&] {
-    backward_of(others, what, dx);
+    backward.body(others);
     optimizer_.update_layers(loop, 1);
   });
   s_.out.repeat(last.down(), [&] { optimizer_.update_layers(loop, 0); });

@@ -17,12 +17,15 @@
 
 namespace zplan {
 
+// Emits an iteration of a loop over layers, or of a part of it.
+using EmitLayers = std::function<void(const UnitLoop&)>;
+
 // A loop over layers, or a part of it.
 struct LayerLoop {
   UnitLoop loop;
   bool upwards = true;
   bool is_cut = false;  // its buffers are apart from those of the loop before it
-  std::function<void(const UnitLoop&)> body;  // emits an iteration of a part of the loop
+  EmitLayers body;
 
   Repeat repeat() const { return upwards ? loop.up() : loop.down(); }
   // Takes the loop that comes first over so many of its iterations away from it.
@@ -42,7 +45,7 @@ class LayerRun : public LayerPass {
   // dx [T, h] holds the gradient of the output before and that of the input
   // after; a backward of the weights alone does not use it.
   void backward(Backward what, const View& dx, bool last_micro);
-  // The same of a backward beside which nothing is updated, as loops.
+  // Returns the loops that backward() emits.
   LayerLoops backward_loops(Backward what, const View& dx, bool last_micro);
 
   View parameter(Param param) override;
@@ -83,8 +86,9 @@ class LayerRun : public LayerPass {
   // Those of the kind of the layer that is being emitted.
   Activations& activations() { return activations_[index_of(s_.out.member())]; }
   View handed_gradient(Param param);
-  void begin(const UnitLoop& loop, const UnitLoop* before);
-  static bool is_cut(const UnitLoop& loop, const UnitLoop* before);
+  // Returns the loops over the segment's layers, in the order in which they are emitted.
+  LayerLoops loops(const ModelStates& states, bool upwards, const EmitLayers& body) const;
+  void emit(const LayerLoops& loops);
   void start(const UnitLoop& loop, std::int32_t fetches, bool upwards);
   void each_layer(std::int32_t together, const std::function<void()>& emit);
   Ordinal take(RingUses& ring) const;
@@ -99,9 +103,10 @@ class LayerRun : public LayerPass {
   Staying& staying(UnitIndex unit) { return staying_[s_.layout.part[unit] == kStaying[0] ? 0 : 1]; }
   std::int32_t fetches_of_staying(Part part, std::int32_t together) const;
   void replay(const View& input, const View& output);
+  // Returns whether the host updates the layers of an iteration beside the backward of the next.
+  bool is_updated_beside(Backward what, bool last_micro) const;
   void replay_and_backward(Backward what, const View& dx);
-  void backward_of(const UnitLoop& loop, Backward what, const View& dx);
-  void backward_and_update(const UnitLoop& loop, Backward what, const View& dx);
+  void backward_and_update(const LayerLoop& backward);
   void close_staying();
 
   std::span<const LayerKind> kinds_;  // which take turns

@@ -61,8 +61,7 @@ std::vector<Chunk> make_chunks(const Decoder& model, const Stage& stage, const P
     chunk.layers = stage.plan.layers_of_piece(stage.model_layers, chunk.piece) + chunk.modules;
     chunk.in_flight = kept_in_flight(stage.plan, stage.index, order, number).span;
     chunk.loaded = loaded_in_flight(stage, chunk);
-    chunk.in_turns = std::any_of(order.passes.begin(), order.passes.end(),
-                                 [](const Pass& pass) { return pass.reversed; });
+    chunk.in_turns = order.takes_turns();
     chunk.between_parts = input_to_weight(order.passes, number).span;
     chunk.segments = cut_segments(model, stage, chunk);
     chunks.push_back(std::move(chunk));

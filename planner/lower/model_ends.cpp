@@ -600,7 +600,7 @@ void ModelEnds::embed_module_backward(const View& dx) {
   UnitPass& pass = head_.is_tied() ? head_pass_ : further_pass_;
   View in = ranks_.gathered(Phase::kBackward, Part::kEmbedding, dx, "d.gathered");
   in.shape = {s_.stretches(), s_.stretch(), s_.h()};
-  pass.keep_open(true);
+  head_pass_.keep_open(true);
   embedding_.backward(pass, output().tokens.device, in);
   head_pass_.keep_open(false);
   pass.add_to(table);
@@ -609,17 +609,11 @@ void ModelEnds::embed_module_backward(const View& dx) {
 // All modules have given their gradients. That of the model's look-up is added to the table's where
 // this stage has both.
 void ModelEnds::close_modules() {
-  module_pass_.keep_open(false);
-  module_pass_.done(module().projection);
-  module_pass_.keep_open(true);
+  module_pass_.close(module().projection);
   const Param table = embedding_.token();
   if (head_.is_tied() || !further_pass_.trains(table)) return;
-  Gradients::Open open = further_pass_.release(table);
-  if (s_.is_first()) return embedding_pass_.adopt(std::move(open));
-  further_pass_.adopt(std::move(open));
-  further_pass_.keep_open(false);
-  further_pass_.done(table);
-  further_pass_.keep_open(true);
+  if (s_.is_first()) return embedding_pass_.adopt(further_pass_.release(table));
+  further_pass_.close(table);
 }
 
 View ModelEnds::finish_loss() {

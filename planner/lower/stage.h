@@ -130,6 +130,11 @@ struct Stage : Sizes {
 
   // What is emitted is of this chunk from here on.
   void enter(const Chunk& chunk) { current = static_cast<std::size_t>(chunk.number); }
+  // The pass is emitted from here on.
+  void enter(const Pass& pass) {
+    enter(chunks[static_cast<std::size_t>(pass.chunk)]);
+    reversed = pass.reversed;
+  }
   const Chunk& chunk() const { return chunks[current]; }
 
   // Whether the stage, or a chunk of it, has the first or the last piece of the model.

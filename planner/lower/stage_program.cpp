@@ -111,8 +111,7 @@ void StageProgram::passes_around_update() {
 }
 
 void StageProgram::pass(const Pass& pass) {
-  s_.enter(s_.chunks[static_cast<std::size_t>(pass.chunk)]);
-  s_.reversed = pass.reversed;
+  s_.enter(pass);
   s_.body.next_body();
   switch (pass.kind) {
     case PassKind::kForward:
@@ -197,8 +196,7 @@ void StageProgram::end_backward(const View& dx, bool last_of_step) {
 void StageProgram::both(const Pass& forward, const Pass& backward) {
   ZPLAN_ASSERT(!encoder_ && !s_.updates_each && backward.kind == PassKind::kBackward);
   const auto of = [&](const Pass& pass, const std::function<void()>& emit) {
-    s_.enter(s_.chunks[static_cast<std::size_t>(pass.chunk)]);
-    s_.reversed = pass.reversed;
+    s_.enter(pass);
     at_micro(s_.out, pass.micro, emit);
   };
   View dx;

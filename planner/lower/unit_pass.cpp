@@ -27,7 +27,11 @@ View UnitPass::gradient(Param param) {
 }
 
 void UnitPass::done(Param param) {
-  if (trains(param) && !keeps_open_) gradients_.close(release(param), last_micro_);
+  if (!keeps_open_) close(param);
+}
+
+void UnitPass::close(Param param) {
+  if (trains(param)) gradients_.close(release(param), last_micro_);
 }
 
 Gradients::Open UnitPass::release(Param param) {

@@ -22,12 +22,14 @@ class UnitPass : public Emission {
   void begin(Phase phase);
   using Emission::enter;  // what is at hand stays
   void set_last(bool last_micro) { last_micro_ = last_micro; }
-  // Returns whether gradients stay open when a block is done with them, since others add to them.
+  // Gradients stay open when a block is done with them, since others add to them: close() ends
+  // that.
   void keep_open(bool keep) { keeps_open_ = keep; }
 
   View parameter(Param param) override;
   View gradient(Param param) override;
   void done(Param param) override;
+  void close(Param param);
 
   // Hands the open gradients of a parameter over: another block adds to them.
   Gradients::Open release(Param param);

@@ -428,8 +428,7 @@ Reason wrong_exchange_overlap(const Plan& p) {
   if (std::any_of(p.recompute.begin(), p.recompute.end(),
                   [](const RecomputeRun& run) { return run.mode == Recompute::kFull; }))
     return "a replay of whole layers exchanges their tokens again, which are then not beside "
-           "another "
-           "micro-batch: recompute none, selective or operators, not full";
+           "another micro-batch: recompute none, selective or operators, not full";
   if (p.overlap.optimizer)
     return "layers are updated beside a backward that stands alone, tokens exchanged beside one "
            "that does not: one of the two";

@@ -53,6 +53,9 @@ enum class RankOrder : std::uint8_t { kDataFirst, kPipelineFirst };
 // HybridEP are libraries that send a token once to each node that has one of its experts, and from
 // there to the ranks that have them [DeepEP], [HybridEP].
 enum class Dispatcher : std::uint8_t { kAllToAll, kAllGather, kDeepEp, kHybridEp };
+constexpr bool sends_tokens_once(Dispatcher dispatcher) {
+  return dispatcher == Dispatcher::kDeepEp || dispatcher == Dispatcher::kHybridEp;
+}
 
 // The rank with the most work for its experts has so many times the mean of it where nobody says
 // how uneven the router is. [derived] Over a validation set the busiest of 64 experts has 1.5

@@ -469,12 +469,6 @@ bool weights_come_between(const std::vector<Pass>& passes, std::int32_t chunk) {
   });
 }
 
-// Returns whether one of two micro-batches takes the places of layers that the other is done with.
-bool in_turns(const PassOrder& order) {
-  return std::any_of(order.passes.begin(), order.passes.end(),
-                     [](const Pass& pass) { return pass.reversed; });
-}
-
 }  // namespace
 
 StagePieces in_flight_of_stages(const Plan& plan) {
@@ -485,7 +479,7 @@ StagePieces in_flight_of_stages(const Plan& plan) {
     std::vector<PieceInFlight>& own = stages.emplace_back();
     for (std::int32_t chunk = 0; chunk < pieces.chunks(); ++chunk)
       own.push_back({pieces.position(stage, chunk),
-                     in_turns(order) ? 1 : kept_in_flight(plan, stage, order, chunk).span,
+                     order.takes_turns() ? 1 : kept_in_flight(plan, stage, order, chunk).span,
                      weights_come_between(order.passes, chunk)});
   }
   return stages;

@@ -187,11 +187,10 @@ std::vector<RunKey> expert_keys() {
            .spellings = "a2a=alltoall"}),
       of_experts<&RunExperts::routing>(
           "/experts/routing",
-          {.meaning =
-               "balanced: forced, each expert has as many tokens; random: nearly so; "
-               "trained: by the "
-               "router, with the usual imbalance where none is stated; unknown: refused, as all "
-               "experts of zplan.runs/1, which has no key for it",
+          {.meaning = "balanced: forced, each expert has as many tokens; random: nearly so; "
+                      "trained: by the router, with the usual imbalance where none is stated; "
+                      "unknown: refused, as all "
+                      "experts of zplan.runs/1, which has no key for it",
            .example = R"("balanced")",
            .words = "balanced|trained|random|unknown",
            .told = "unknown=experts whose routing nobody states"}),

@@ -19,12 +19,14 @@
 #include "planner/lower/blocks/decoder.h"
 #include "planner/program/instances/edges.h"
 #include "planner/program/verify/verify.h"
+#include "tests/support/placed_job.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/trained.h"
 
 namespace zplan {
 namespace {
 
+using testing_support::placed_job;
 using testing_support::Tensors;
 using Matrix = std::vector<double>;  // row-major
 
@@ -58,12 +60,6 @@ constexpr Model kModels[] = {
     {"TwoModulesOfExperts",
      R"("kv_heads": 2, "ffn": 24, "tied_embeddings": false, "experts": 4, "experts_per_token": 2,
         "balance_loss": 0.25, "mtp_layers": 2)"}};
-
-Job lower_model(const Plan& plan, const ModelConfig& model) {
-  Job job = lower(plan, model);
-  place(job, {.slack = plan.slack});
-  return job;
-}
 
 Plan one_rank() {
   Plan plan = testing_support::base_plan("cpu.f64", "tiny-mtp");
@@ -233,7 +229,7 @@ class MtpLoss : public testing::TestWithParam<int> {};
 TEST_P(MtpLoss, IsThatOfItsDefinition) {
   const ModelConfig model = tiny(kModels[GetParam()].features);
   const Plan plan = one_rank();
-  const Job job = lower_model(plan, model);
+  const Job job = placed_job(plan, model);
   const exec::DataSource data = testing_support::text();
   const std::int64_t s = plan.batch.sequence, batch = plan.batch.global_batch;
   exec::RunOptions options = testing_support::steps(3);
@@ -486,7 +482,7 @@ void expect_like_one_rank(const ModelConfig& model, const TrainedChoice& trained
     Plan one = alone;
     one.clip = plan.clip;
     if (rounds) one.kernel_set = plan.kernel_set;
-    const Job expected_job = lower_model(one, model), job = lower_model(plan, model);
+    const Job expected_job = placed_job(one, model), job = placed_job(plan, model);
     EXPECT_EQ(verify(job), std::vector<std::string>{});
     const exec::RunResult expected = testing_support::run_text(expected_job, options);
     const exec::RunResult got = testing_support::run_text(job, options);
@@ -522,7 +518,7 @@ TEST_P(Mtp, ParametersAreThoseThatTheFormulasCount) {
   Plan plan = one_rank();
   plan.parallel.pp = 2;
   plan.batch.micro_batch = 2;
-  const Job job = lower_model(plan, model);
+  const Job job = placed_job(plan, model);
   const exec::RunResult run = testing_support::run_text(job, testing_support::steps(0));
   std::int64_t elements = 0;
   for (const auto& [name, values] : testing_support::tensors(job, run))
@@ -541,7 +537,7 @@ TEST_P(Mtp, CheckpointsAreThoseOfAnyPlan) {
   plan.parallel.pp = plan.parallel.dp = 2;
   plan.batch.micro_batch = 2;
   plan.zero_stage = 3;
-  const Job staged = lower_model(plan, model), job = lower_model(alone, model);
+  const Job staged = placed_job(plan, model), job = placed_job(alone, model);
   exec::RunOptions saving = testing_support::steps(2);
   saving.save = {.folder = folder.string(), .every = 2};
   testing_support::run_text(staged, saving);

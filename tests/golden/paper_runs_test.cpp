@@ -13,15 +13,16 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
-#include "planner/lower/lower.h"
-#include "planner/place/place.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
 #include "sim/simulate.h"
+#include "tests/support/placed_job.h"
 #include "tests/support/source_dir.h"
 
 namespace zplan {
 namespace {
+
+using testing_support::placed_job;
 
 constexpr double kMostOff = 0.2;  // known misses included
 
@@ -44,12 +45,6 @@ std::vector<Row> rows() {
   return result;
 }
 
-Job job_of(const Plan& plan) {
-  Job job = lower(plan, load_model(plan.model));
-  place(job, {.slack = plan.slack});
-  return job;
-}
-
 // The cluster that the row names, with the software of the paper.
 Cluster cluster_of(const Row& row) {
   Cluster cluster = load_cluster(row.plan.hardware);
@@ -65,7 +60,7 @@ TEST(PaperRuns, SimulatedStepTimesMeetTheirGoals) {
   ASSERT_EQ(rows().size(), 6u);
   for (const Row& row : rows()) {
     const Cluster cluster = cluster_of(row);
-    const sim::SimResult result = sim::simulate(job_of(row.plan), cluster);
+    const sim::SimResult result = sim::simulate(placed_job(row.plan), cluster);
     EXPECT_TRUE(result.steady) << row.name;
     const double off = std::abs(result.period.value / row.step_s - 1);
     EXPECT_EQ(off > row.goal, row.known_miss) << row.name << ": " << off;
@@ -79,7 +74,7 @@ TEST(PaperRuns, SimulatedStepTimesMeetTheirGoals) {
 TEST(PaperRuns, TheStatesOf1TOn512GpusLeaveNoRoomForItsActivations) {
   const Row row = rows().back();
   const Cluster cluster = load_cluster(row.plan.hardware);
-  const MemoryUse use = memory_use(job_of(row.plan), cluster);
+  const MemoryUse use = memory_use(placed_job(row.plan), cluster);
   const TierUse& gpu = use[static_cast<std::size_t>(Tier::kGpu)];
   const auto gib = [](Bytes bytes) { return static_cast<double>(bytes.value) / (1 << 30); };
   const auto held = [&](Category category) {
@@ -95,7 +90,7 @@ TEST(PaperRuns, TheStatesOf1TOn512GpusLeaveNoRoomForItsActivations) {
 // states on NVMe are read and written while the GPUs stand still.
 TEST(PaperRuns, TheUpdateFromNvmeIsExposedAndCommunicationIsNot) {
   for (const Row& row : rows()) {
-    const sim::SimResult result = sim::simulate(job_of(row.plan), cluster_of(row));
+    const sim::SimResult result = sim::simulate(placed_job(row.plan), cluster_of(row));
     const double io = part(result, sim::TimePart::kIoRead) + part(result, sim::TimePart::kIoWrite);
     const double period = result.period.value;
     if (row.plan.placement.optimizer == Tier::kNvme) {

@@ -17,15 +17,10 @@
 #include "exec/run.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
+#include "tests/support/placed_job.h"
 #include "tests/support/source_dir.h"
 
 namespace zplan::testing_support {
-
-inline Job placed_job(const Plan& plan) {
-  Job job = lower(plan, load_model(plan.model));
-  place(job, {.slack = plan.slack});
-  return job;
-}
 
 inline bool has_kernel(const Job& job, KernelId kernel) {
   return std::any_of(job.classes.begin(), job.classes.end(), [&](const RankClass& c) {

@@ -1,5 +1,4 @@
 #include "planner/cli/answer/answer.h"
-#include "planner/cli/predict/expert_load.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +13,7 @@
 #include "planner/cli/frame/interrupt.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/predict/expert_load.h"
 #include "planner/cli/predict/measured_use.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/core/error.h"

@@ -87,20 +87,24 @@ bool is_said(const JsonNode& root, std::string_view field) {
 }
 
 // The section of overlap sets its switches and buckets of 128 Mi elements over those of ddp, but
-// for what it says itself [MegatronBridge training/comm_overlap.py].
+// for what it says itself; those of experts it leaves as the model has them
+// [MegatronBridge training/comm_overlap.py].
 std::optional<JsonNode> of_overlap(const JsonNode& root, std::string_view option) {
-  constexpr std::pair<std::string_view, std::string_view> kOverlap[] = {
-      {"--overlap-grad-reduce", "overlap_grad_reduce"},
-      {"--overlap-param-gather", "overlap_param_gather"},
-      {"--ddp-bucket-size", "bucket_size"},
+  struct Row {
+    std::string_view option, field;
+    const char* usual = nullptr;  // none: it sets the field where it says so
+  };
+  constexpr Row kOverlap[] = {
+      {"--overlap-grad-reduce", "overlap_grad_reduce", "true"},
+      {"--overlap-param-gather", "overlap_param_gather", "true"},
+      {"--ddp-bucket-size", "bucket_size", "134217728"},
       {"--overlap-moe-expert-parallel-comm", "overlap_moe_expert_parallel_comm"},
       {"--delay-wgrad-compute", "delay_wgrad_compute"}};
-  const auto* const row =
-      std::ranges::find(kOverlap, option, &std::pair<std::string_view, std::string_view>::first);
+  const auto* const row = std::ranges::find(kOverlap, option, &Row::option);
   if (row == std::end(kOverlap) || !written_field(root, "comm_overlap")) return std::nullopt;
-  if (auto own = written_field(root, "comm_overlap." + std::string(row->second))) return own;
-  if (row - kOverlap > 2) return std::nullopt;  // those of experts it leaves as the model has them
-  return parse_json(row->second == "bucket_size" ? "134217728" : "true", "field");
+  if (auto own = written_field(root, "comm_overlap." + std::string(row->field))) return own;
+  if (row->usual == nullptr) return std::nullopt;
+  return parse_json(row->usual, "field");
 }
 
 }  // namespace

@@ -93,8 +93,7 @@ class MegatronWriting {
     }
     if (experts.scale != 1) keys_.add("--moe-router-topk-scaling-factor", experts.scale);
     flag("--moe-grouped-gemm");
-    const bool is_flex =
-        plan_.dispatcher == Dispatcher::kDeepEp || plan_.dispatcher == Dispatcher::kHybridEp;
+    const bool is_flex = sends_tokens_once(plan_.dispatcher);
     keys_.add("--moe-token-dispatcher-type", is_flex ? "flex" : name(plan_.dispatcher));
     if (is_flex) keys_.add("--moe-flex-dispatcher-backend", name(plan_.dispatcher));
     if (experts.balance > 0) keys_.add("--moe-aux-loss-coeff", experts.balance);

@@ -227,7 +227,7 @@ std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model) {
   }
   const auto first = static_cast<std::int32_t>(model.first_layers());
   if (first == 0) return {{model}};
-  const auto others = static_cast<std::int32_t>(model.layers + model.mtp_layers) - first;
+  const auto others = static_cast<std::int32_t>(model.all_layers()) - first;
   return {{plain, {0, first}}, {model, {first, others}}};
 }
 

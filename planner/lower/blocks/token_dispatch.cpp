@@ -215,9 +215,8 @@ std::unique_ptr<TokenDispatch> make_dispatch(LayerMaker& maker, const ExpertRows
                                              const Router& router, std::int64_t width) {
   if (rows.are_exchanged() && maker.plan.dispatcher == Dispatcher::kAllGather)
     return std::make_unique<TokensGathered>(maker, rows, router, width);
-  const bool travel_together = maker.plan.dispatcher == Dispatcher::kDeepEp ||
-                               maker.plan.dispatcher == Dispatcher::kHybridEp;
-  return std::make_unique<RowsSent>(maker, rows, travel_together ? router.choices() : Attributes{});
+  const bool once = sends_tokens_once(maker.plan.dispatcher);
+  return std::make_unique<RowsSent>(maker, rows, once ? router.choices() : Attributes{});
 }
 
 }  // namespace zplan

@@ -31,8 +31,7 @@ ZPLAN_KERNEL(
         "is the rank's first of them. They may be parts of the job's sequences, which begin "
         "with token `begin`. `loaded` (masked_tokens.h) 1: with masked tokens, of a vocabulary of "
         "V; 2: only these, as targets, -1 beside them. With `ahead` n the tokens are those that "
-        "come "
-        "n later in the data; behind its end it begins again.")
+        "come n later in the data; behind its end it begins again.")
 ZPLAN_KERNEL(
     StepScalars, "step_scalars", .operands = "scalars:wd[11] clip:rd[2]? loss_scale:ud[3]?",
     .attributes = "lag? updates?", .kind = kHost, .demand = host_work,

@@ -71,7 +71,7 @@ void find_phases(PassOrder& order) {
   const Pass backward = *after++;
   if (backward.kind == PassKind::kInputBackward && after != passes.end() &&
       *after ==
-          Pass{PassKind::kWeightBackward, false, backward.chunk, backward.micro, false, false})
+          Pass{.kind = PassKind::kWeightBackward, .chunk = backward.chunk, .micro = backward.micro})
     ++after;
   order.cuts = {static_cast<std::size_t>(first - passes.begin()) - 1,
                 static_cast<std::size_t>(after - passes.begin())};

@@ -6,6 +6,7 @@
 // them. A rank holds as many chunks as every other rank, one in an ordinary pipeline.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -86,7 +87,7 @@ struct PassOrder {
   std::vector<std::size_t> cuts;
 
   void add(PassKind kind, std::int32_t chunk, std::int32_t micro) {
-    passes.push_back({kind, false, chunk, micro, false, false});
+    passes.push_back({.kind = kind, .chunk = chunk, .micro = micro});
   }
   // A forward and the backward beside it.
   void add_both(const Pass& forward, const Pass& backward) {
@@ -95,6 +96,9 @@ struct PassOrder {
     passes.push_back(backward);
   }
   void cut() { cuts.push_back(passes.size()); }
+  // Returns whether one of two micro-batches takes the places of layers that the other is done
+  // with.
+  bool takes_turns() const { return std::ranges::any_of(passes, &Pass::reversed); }
 };
 
 // Cuts an order that says nothing of phases: before the last of the forwards that precede all

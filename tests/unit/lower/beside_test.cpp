@@ -5,15 +5,15 @@
 
 #include <set>
 
-#include "hwprofiles/hw_profile.h"
-#include "planner/lower/lower.h"
-#include "planner/place/place.h"
 #include "planner/program/instances/unroll.h"
 #include "planner/program/verify/verify.h"
-#include "sim/simulate.h"
+#include "tests/support/timeline.h"
 
 namespace zplan {
 namespace {
+
+using testing_support::placed_job;
+using testing_support::timeline_of;
 
 Plan plan_of(const char* model, int pp = 1, int micro_steps = 4) {
   Plan plan;
@@ -30,19 +30,6 @@ Plan plan_of(const char* model, int pp = 1, int micro_steps = 4) {
 Plan beside(Plan plan) {
   plan.overlap.exchange = true;
   return plan;
-}
-
-Job placed_job(const Plan& plan) {
-  Job job = lower(plan, load_model(plan.model));
-  place(job, {.slack = plan.slack});
-  return job;
-}
-
-Timeline timeline_of(const Plan& plan) {
-  sim::SimOptions options;
-  options.record_timeline = true;
-  options.min_steps = options.max_steps = 3;
-  return sim::simulate(placed_job(plan), load_cluster(plan.hardware), options).timeline;
 }
 
 std::int64_t micro_of(OpId op) { return static_cast<std::int64_t>(op & 0xfffff); }

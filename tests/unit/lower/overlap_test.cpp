@@ -3,14 +3,14 @@
 
 #include <map>
 
-#include "hwprofiles/hw_profile.h"
-#include "planner/lower/lower.h"
-#include "planner/place/place.h"
 #include "planner/program/verify/verify.h"
-#include "sim/simulate.h"
+#include "tests/support/timeline.h"
 
 namespace zplan {
 namespace {
+
+using testing_support::placed_job;
+using testing_support::timeline_of;
 
 Plan plan_of(int stage, int micro_steps, Gather gather = Gather::kOperator) {
   Plan plan;
@@ -22,19 +22,6 @@ Plan plan_of(int stage, int micro_steps, Gather gather = Gather::kOperator) {
   plan.gather = gather;
   plan.batch = {.global_batch = 8, .micro_batch = 4 / micro_steps, .sequence = 32};
   return plan;
-}
-
-Job placed_job(const Plan& plan) {
-  Job job = lower(plan, load_model(plan.model));
-  place(job, {.slack = plan.slack});
-  return job;
-}
-
-Timeline timeline_of(const Plan& plan) {
-  sim::SimOptions options;
-  options.record_timeline = true;
-  options.min_steps = options.max_steps = 3;
-  return sim::simulate(placed_job(plan), load_cluster(plan.hardware), options).timeline;
 }
 
 bool is_reduction(const Span& span) {

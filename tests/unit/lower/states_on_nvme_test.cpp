@@ -3,11 +3,8 @@
 
 #include <algorithm>
 
-#include "hwprofiles/hw_profile.h"
-#include "planner/lower/lower.h"
-#include "planner/place/place.h"
 #include "planner/program/verify/verify.h"
-#include "sim/simulate.h"
+#include "tests/support/timeline.h"
 
 namespace zplan {
 namespace {
@@ -26,12 +23,6 @@ Plan plan_of(bool beside_backward) {
   return plan;
 }
 
-Job placed_job(const Plan& plan) {
-  Job job = lower(plan, load_model(plan.model));
-  place(job, {.slack = plan.slack});
-  return job;
-}
-
 // The parts of the model whose states a lane moves, in its order.
 std::vector<Part> moved(const Program& program, Lane lane) {
   std::vector<Part> parts;
@@ -45,7 +36,7 @@ bool is_layer(Part part) { return part == Part::kLayer; }
 class StatesOnNvme : public testing::TestWithParam<bool> {};
 
 TEST_P(StatesOnNvme, OutsideTheLayersAreReadBeforeThemAndWrittenAfterThem) {
-  const Job job = placed_job(plan_of(GetParam()));
+  const Job job = testing_support::placed_job(plan_of(GetParam()));
   EXPECT_TRUE(verify(job).empty());
   const auto read = moved(job.classes.front().program, Lane::kIoRead);
   const auto written = moved(job.classes.front().program, Lane::kIoWrite);
@@ -58,12 +49,7 @@ TEST_P(StatesOnNvme, OutsideTheLayersAreReadBeforeThemAndWrittenAfterThem) {
 // Nor for the norm, nor until another one is written.
 TEST_P(StatesOnNvme, OutsideTheLayersAreReadBeforeBackwardEnds) {
   const Plan plan = plan_of(GetParam());
-  sim::SimOptions options;
-  options.record_timeline = true;
-  options.min_steps = options.max_steps = 3;
-  const auto spans = sim::simulate(placed_job(plan), load_cluster(plan.hardware), options)
-                         .timeline.ranks.front()
-                         .spans;
+  const std::vector<Span> spans = testing_support::spans_of(plan);
   const auto last = std::max_element(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
                       return a.step < b.step;
                     })->step;

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <map>
 
-#include "hwprofiles/hw_profile.h"
-#include "planner/lower/lower.h"
 #include "planner/place/lifetime.h"
-#include "planner/place/place.h"
 #include "planner/program/verify/verify.h"
-#include "sim/simulate.h"
+#include "tests/support/timeline.h"
 
 namespace zplan {
 namespace {
+
+using testing_support::placed_job;
+using testing_support::spans_of;
 
 constexpr std::int32_t kLayers = 4;  // of tiny-gpt
 
@@ -33,22 +33,6 @@ Plan plan_of(Tier optimizer, int stage, int micro_steps) {
 Plan beside(Plan plan) {
   plan.overlap.optimizer = true;
   return plan;
-}
-
-Job placed_job(const Plan& plan) {
-  Job job = lower(plan, load_model(plan.model));
-  place(job, {.slack = plan.slack});
-  return job;
-}
-
-// Of the last step of some.
-std::vector<Span> spans_of(const Plan& plan) {
-  sim::SimOptions options;
-  options.record_timeline = true;
-  options.min_steps = options.max_steps = 3;
-  return sim::simulate(placed_job(plan), load_cluster(plan.hardware), options)
-      .timeline.ranks.front()
-      .spans;
 }
 
 bool is_update(const Span& span) {
