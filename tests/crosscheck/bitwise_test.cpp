@@ -278,6 +278,10 @@ TEST(BesideAnotherMicroBatch, IsTheSameBits) {
       [](Plan& p) { p.overlap.exchange = p.overlap.weight_gradients = true; },
       [](Plan& p) { p.overlap.exchange = true, p.dispatcher = Dispatcher::kAllGather; },
       [](Plan& p) { p.overlap.exchange = true, p.gather = Gather::kLayer, p.slack = 0; },
+      [](Plan& p) {
+        p.overlap.exchange = true;
+        p.recompute = {{Recompute::kNone, 3}, {Recompute::kOperators, 0, {LayerOperator::kNorm}}};
+      },
       [](Plan& p) { p.overlap.shared_expert = false; }};
   for (const Case& one : kCases) {
     const int dp = one.schedule == Schedule::kDualPipe ? 4 : 2;
