@@ -3,7 +3,8 @@
 // with their decoders, as BlenderBot and T5, and experts in every second layer whose bias of the
 // choice follows their loads [Wang24 Algorithm 1], as tests/data/golden_families.py,
 // golden_gpt_oss.py, golden_blender.py, golden_t5.py, golden_bert.py and golden_balanced.py define
-// them.
+// them; OLMo 3, Command R7B, Phi, ModernBERT and one with the factors of Granite, as
+// golden_dense.py does.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -35,7 +36,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("golden_gemma_tiny", "golden_neox_tiny", "golden_bloom_tiny",
                                      "golden_bert_tiny", "golden_sinks_tiny", "golden_gpt_oss_tiny",
                                      "golden_blender_tiny", "golden_t5_tiny",
-                                     "golden_bert_published_tiny", "golden_balanced_tiny"),
+                                     "golden_bert_published_tiny", "golden_balanced_tiny",
+                                     "golden_olmo3_tiny", "golden_cohere2_tiny",
+                                     "golden_granite_tiny", "golden_phi_tiny",
+                                     "golden_modernbert_tiny"),
                      testing::ValuesIn(testing_support::kF64Sets)));
 
 }  // namespace
