@@ -11,39 +11,41 @@
   hugging_face_defaults.py --save DIR    writes each file of DIR/transformers5 anew, as transformers
                                          writes what it has read from DIR
 
-The defaults are those of the classes' fields: what a class derives from other fields is null there,
-and is derived by planner/foreign/hugging_face itself. Only keys that it reads are written.
+The types are the rows of families.cpp in planner/foreign/hugging_face, the keys the words that its
+readers and spellings.h quote. The defaults are those of the classes' fields: what a class derives
+from other fields is null there, and is derived by planner/foreign/hugging_face itself.
 """
 
 import argparse
 import dataclasses
 import json
 import os
+import re
 import sys
 import tempfile
 
 SKIPPED = 77
-MODEL_TYPES = ("bert", "bloom", "deepseek_v2", "deepseek_v3", "gemma", "gemma2", "gemma3_text",
-               "gpt2", "gpt_neox", "gpt_oss", "llama", "llama4_text", "mistral", "mixtral", "opt",
-               "phi3", "qwen2", "qwen3", "qwen3_moe", "t5")  # fmt: skip
-KEYS = """
-    activation_dropout activation_function attention_bias attention_chunk_size attention_dropout
-    attention_probs_dropout_prob attn_logit_softcapping attn_pdrop d_ff d_kv d_model
-    decoder_sparse_step do_layer_norm_before dropout dropout_rate embd_pdrop enable_bias
-    feed_forward_proj ffn_dim final_logit_softcapping first_k_dense_replace head_dim hidden_act
-    hidden_activation hidden_dropout hidden_dropout_prob hidden_size interleave_moe_layer_step
-    intermediate_size intermediate_size_mlp kv_lora_rank layer_norm_eps layer_norm_epsilon
-    layer_types max_position_embeddings max_window_layers mlp_bias mlp_only_layers
-    moe_intermediate_size n_embd n_group n_head n_inner n_layer n_positions n_routed_experts
-    n_shared_experts norm_topk_prob num_attention_heads num_decoder_layers num_experts
-    num_experts_per_tok num_heads num_hidden_layers num_key_value_heads num_layers
-    num_local_experts q_lora_rank qk_nope_head_dim qk_rope_head_dim query_pre_attn_scalar
-    relative_attention_max_distance relative_attention_num_buckets resid_pdrop rms_norm_eps
-    routed_scaling_factor router_aux_loss_coef sliding_window swiglu_alpha swiglu_limit
-    tie_word_embeddings topk_group topk_method type_vocab_size use_parallel_residual
-    use_sliding_window v_head_dim vocab_size word_embed_proj_dim
-""".split()
+HERE = os.path.dirname(os.path.abspath(__file__))
+READERS = os.path.normpath(os.path.join(HERE, "../../planner/foreign/hugging_face"))
 USUAL_THETA = 10000.0  # of a class that names none
+
+
+def source(names):
+    text = ""
+    for name in names:
+        with open(os.path.join(READERS, name), encoding="utf-8") as file:
+            text += file.read()
+    return text
+
+
+def model_types():
+    return sorted(re.findall(r'\{"(\w+)", "\w+",\s+read_\w+\}', source(["families.cpp"])))
+
+
+def spelt_keys():
+    files = [name for name in os.listdir(READERS)
+             if name.endswith("families.cpp") or name.startswith(("positions.", "spellings."))]  # fmt: skip
+    return sorted(set(re.findall(r'"([a-z]\w*)"', source(files))))
 
 
 def theta_of(kind):
@@ -53,12 +55,22 @@ def theta_of(kind):
     return {"rope_theta": theta}
 
 
-def defaults_of(kind):
-    fields = {field.name: field.default for field in dataclasses.fields(kind)}
-    found = {key: fields[key] for key in KEYS
+def share_of(kind):
+    """Of a head what turns, where the class itself says it."""
+    rope = kind().rope_parameters or {}
+    return {key: rope[key] for key in ("partial_rotary_factor",) if key in rope}
+
+
+def defaults_of(kind, keys):
+    from transformers import PretrainedConfig
+
+    general = {field.name for field in dataclasses.fields(PretrainedConfig)}
+    fields = {field.name: field.default for field in dataclasses.fields(kind)
+              if field.name not in general - {"tie_word_embeddings"}}  # fmt: skip
+    found = {key: fields[key] for key in keys
              if key in fields and fields[key] is not dataclasses.MISSING}  # fmt: skip
     if "rope_parameters" in fields:
-        found |= theta_of(kind)
+        found |= theta_of(kind) | share_of(kind)
     return dict(sorted(found.items()))
 
 
@@ -66,10 +78,11 @@ def document():
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+    keys = spelt_keys()
     return {
         "schema": "zplan.hugging_face/1",
         "transformers": transformers.__version__,
-        "model_types": {name: defaults_of(CONFIG_MAPPING[name]) for name in MODEL_TYPES},
+        "model_types": {name: defaults_of(CONFIG_MAPPING[name], keys) for name in model_types()},
     }
 
 
@@ -88,8 +101,8 @@ def check(path):
         print(f"skipped: {path} is of transformers {there['transformers']}, "
               f"{found['transformers']} is installed")  # fmt: skip
         return SKIPPED
-    wrong = [name for name in MODEL_TYPES
-             if there["model_types"].get(name) != found["model_types"][name]]  # fmt: skip
+    wrong = [name for name, row in found["model_types"].items()
+             if there["model_types"].get(name) != row]  # fmt: skip
     for name in wrong:
         print(f"{path}: {name}: expected {json.dumps(found['model_types'][name])}")
     return 1 if wrong else 0
@@ -106,8 +119,8 @@ def count_of(path):
     fields.pop("quantization_config", None)
     fields.pop("auto_map", None)
     config = AutoConfig.for_model(**fields)
-    kind = {"bert": AutoModelForMaskedLM, "t5": AutoModelForSeq2SeqLM}.get(
-        fields["model_type"], AutoModelForCausalLM)
+    kind = {"bert": AutoModelForMaskedLM, "modernbert": AutoModelForMaskedLM,
+            "t5": AutoModelForSeq2SeqLM}.get(fields["model_type"], AutoModelForCausalLM)  # fmt: skip
     with torch.device("meta"):
         model = kind.from_config(config)
     tensors = {id(tensor): tensor for tensor in model.parameters()}

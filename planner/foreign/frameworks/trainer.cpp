@@ -13,9 +13,9 @@
 #include "planner/foreign/frameworks/framework.h"
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
-#include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/model_config_file.h"
 #include "planner/foreign/frameworks/named_file.h"
+#include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -201,7 +201,7 @@ std::vector<KeyValue> trainer_keys(const Plan& plan, const ModelConfig& model) {
     keys.add("fsdp_config.reshard_after_forward", true);
     keys.add("fsdp_config.activation_checkpointing", plan.all_full());
     keys.put("fsdp_config.transformer_layer_cls_to_wrap",
-             fmt::format("[\"{}\"]", layer_class(model_type_of(plan, model))));
+             fmt::format("[\"{}\"]", family_layer(model_type_of(plan, model))));
   }
   return std::move(keys).keys();
 }

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/model_config.h"
 #include "planner/foreign/hugging_face/config_keys.h"
@@ -14,6 +15,9 @@ namespace zplan {
 inline constexpr std::int64_t kMostSize = 1 << 24;
 
 using FamilyReader = void (*)(ConfigKeys& keys, ModelConfig& model);
+
+// Those that are read, the common ones first.
+std::vector<std::string> family_types();
 
 // Of a type that is not read: null.
 FamilyReader family_reader(std::string_view model_type);
@@ -29,8 +33,34 @@ void read_epsilon(ConfigKeys& keys, ModelConfig& model);
 std::string activation_word(const ModelConfig& model, const std::string& usual);
 // The activation, of which some have two names, by one of them.
 Activation plain_activation(const ModelConfig& model);
-// Norms, positions and gated MLP of Llama, without biases; key-value heads and the size of heads.
+// Norms, positions and gated MLP of Llama; key-value heads and the size of heads; biases, where the
+// file says that there are some.
 void read_llama_layers(ConfigKeys& keys, ModelConfig& model);
+
+// Factors of embeddings, scores, branches and logits.
+void read_factors(ConfigKeys& keys, ModelConfig& model);
+
+// Of those whose layers are nearly Llama's.
+void read_olmo(ConfigKeys& keys, ModelConfig& model);
+void read_olmo2(ConfigKeys& keys, ModelConfig& model);
+void read_olmo3(ConfigKeys& keys, ModelConfig& model);
+void read_smollm3(ConfigKeys& keys, ModelConfig& model);
+void read_exaone4(ConfigKeys& keys, ModelConfig& model);
+void read_granite(ConfigKeys& keys, ModelConfig& model);
+void read_cohere(ConfigKeys& keys, ModelConfig& model);
+void read_cohere2(ConfigKeys& keys, ModelConfig& model);
+void read_stablelm(ConfigKeys& keys, ModelConfig& model);
+void read_starcoder2(ConfigKeys& keys, ModelConfig& model);
+void read_phi(ConfigKeys& keys, ModelConfig& model);
+void read_glm(ConfigKeys& keys, ModelConfig& model);
+void read_glm4(ConfigKeys& keys, ModelConfig& model);
+void read_seed_oss(ConfigKeys& keys, ModelConfig& model);
+void read_arcee(ConfigKeys& keys, ModelConfig& model);
+void read_nemotron(ConfigKeys& keys, ModelConfig& model);
+void read_helium(ConfigKeys& keys, ModelConfig& model);
+void read_ernie4_5(ConfigKeys& keys, ModelConfig& model);
+void read_cwm(ConfigKeys& keys, ModelConfig& model);
+void read_modernbert(ConfigKeys& keys, ModelConfig& model);
 
 // Of those with experts.
 void read_mixtral(ConfigKeys& keys, ModelConfig& model);

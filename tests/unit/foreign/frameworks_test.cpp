@@ -6,7 +6,6 @@
 
 #include "models/model_formulas.h"
 #include "planner/foreign/frameworks/config_file.h"
-#include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/megatron_model.h"
 #include "planner/foreign/hugging_face/hugging_face.h"
@@ -130,7 +129,7 @@ TEST(Frameworks, MegatronOffloadsAShardedOptimizer) {
 
 TEST(Frameworks, KnowTheLayersOfEachFamily) {
   for (const std::string& type : hugging_face_types())
-    EXPECT_FALSE(layer_class(type).empty()) << type;
+    EXPECT_FALSE(family_layer(type).empty()) << type;
 }
 
 TEST(Frameworks, RenderedFilesAreReadAsTheirKeys) {

@@ -108,6 +108,10 @@ TEST(WriteConfig, NamesTheFamilyWhoseClassHasSuchLayers) {
                                                           {"deepseek-v3", "deepseek_v3"},
                                                           {"bert-base", "bert"},
                                                           {"t5-small", "t5"},
+                                                          {"tiny-olmo2", "olmo2"},
+                                                          {"tiny-cohere2", "cohere2"},
+                                                          {"tiny-granite", "granite"},
+                                                          {"tiny-modernbert", "modernbert"},
                                                           {"llama4-maverick", "llama4_text"}};
   for (const auto& [model, type] : families)
     EXPECT_EQ(write_hugging_face(load_model(model)).model_type, type) << model;
