@@ -34,6 +34,10 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)),
 COUNTED = ("parameters", "text_parameters", "active_parameters", "router_bias", "frozen", "note")
 # model_type of a file, where transformers builds it under another name.
 ALSO_CALLED = {"kimi_k2": "deepseek_v3"}
+# Zamba2's keys before the model was in transformers, and today's.
+EARLIER_KEYS = {"zamba2": {"state_size": "mamba_d_state", "conv_dimension": "mamba_d_conv",
+                           "expansion_factor": "mamba_expand", "ffn_hidden_size": "intermediate_size",
+                           "lora_rank": "adapter_rank"}}  # fmt: skip
 HEADS = ("ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "LMHeadModel")
 EXPERT = re.compile(r"\.experts?\.|\.experts$")
 
@@ -50,6 +54,12 @@ def config_of(fields):
 
     fields = {key: value for key, value in fields.items()
               if key not in ("auto_map", "quantization_config")}  # fmt: skip
+    for earlier, today in EARLIER_KEYS.get(fields["model_type"], {}).items():
+        if earlier in fields:
+            fields[today] = fields.pop(earlier)
+    if fields["model_type"] == "zamba2" and "n_mamba_heads" not in fields:
+        width = fields["mamba_expand"] * fields["hidden_size"]
+        fields["n_mamba_heads"] = width // fields["mamba_headdim"]
     fields["model_type"] = ALSO_CALLED.get(fields["model_type"], fields["model_type"])
     return AutoConfig.for_model(**fields)
 

@@ -2,12 +2,14 @@
 """How many published config.json files the program reads, and whether it counts them right.
 
   tests/golden/published_configs.py [--program PATH] [--type MODEL_TYPE ..] [--kind KIND ..]
+                                     [--report FILE]
 
 Runs `zplan models FILE --json` over each file of tests/data/published_configs and compares the
 parameters with those of its index (tests/frameworks/count_published.py says what they are). A file
 counts as exact when the number is that of the whole model, or that of its language model where it
 has encoders, with the correction of the router's choice in both cases. Exit code 1 where a number
-differs: a refused file is no error.
+differs: a refused file is no error. The report has a line for each file: what was found, the count
+and what a refusal says.
 """
 
 import argparse
@@ -67,11 +69,22 @@ def show(kind, results):
         print(f"  {', '.join(files)}: {message}")
 
 
+def write_report(path, groups):
+    rows = [(row, *rest) for group in groups.values() for row, *rest in group]
+    with open(path, "w", encoding="utf-8") as file:
+        for row, result, count, message in sorted(rows, key=lambda one: one[0]["file"].lower()):
+            wanted = row["parameters"] and row["parameters"] + row.get("router_bias", 0)
+            line = {"file": row["file"], "model_type": row["model_type"], "kind": row["kind"],
+                    "result": result, "read": count, "published": wanted}  # fmt: skip
+            file.write(json.dumps(line | ({"refusal": message} if message else {})) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--program", default=str(ROOT / "zplan"))
     parser.add_argument("--type", nargs="*", dest="types")
     parser.add_argument("--kind", nargs="*", dest="kinds")
+    parser.add_argument("--report", metavar="FILE")
     arguments = parser.parse_args()
     groups = collections.defaultdict(list)
     for row in index():
@@ -83,6 +96,8 @@ def main():
         groups[row["model_type"]].append((row, judged(row, count), count, message))
     for kind in sorted(groups):
         show(kind, groups[kind])
+    if arguments.report:
+        write_report(arguments.report, groups)
     results = [result for group in groups.values() for _, result, _, _ in group]
     told = collections.Counter(results)
     print(f"of {len(results)} files of {len(groups)} model types: "
