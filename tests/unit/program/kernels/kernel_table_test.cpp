@@ -293,6 +293,8 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "cross_entropy_parallel",
                                                "dropout_forward",
                                                "dropout_residual_add",
+                                               "whole_norm_forward",
+                                               "whole_norm_backward",
                                                "choose_experts",
                                                "place_rows",
                                                "select_rows",
