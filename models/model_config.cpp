@@ -642,17 +642,20 @@ std::vector<ModelConfig> model_catalogue() {
   return models;
 }
 
+std::optional<ModelConfig> catalogue_model(std::string_view name) {
+  for (ModelConfig& model : model_catalogue())
+    if (answers_to(model, name)) return std::move(model);
+  return std::nullopt;
+}
+
 ModelConfig load_model(std::string_view name_or_path) {
   if (looks_like_path(name_or_path)) {
     const std::string path(name_or_path);
     return parse_model(read_text_file(path), path);
   }
-  const std::vector<ModelConfig> models = model_catalogue();
-  for (const ModelConfig& model : models) {
-    if (answers_to(model, name_or_path)) return model;
-  }
+  if (auto model = catalogue_model(name_or_path)) return *std::move(model);
   if (const auto size = parse_model_size(name_or_path)) return model_of_size(*size, name_or_path);
-  fail_unknown(name_or_path, models);
+  fail_unknown(name_or_path, model_catalogue());
 }
 
 }  // namespace zplan

@@ -193,6 +193,9 @@ void set_architecture(ModelConfig& model, Architecture architecture);
 // alias ("1T", "gpt2"), case-insensitive. Throws Error naming the nearest names.
 ModelConfig load_model(std::string_view name_or_path);
 
+// A model of the catalogue by its name or an alias, case-insensitive; nothing: there is none.
+std::optional<ModelConfig> catalogue_model(std::string_view name);
+
 // Reads one "zplan.model/1" document; `file_name` stands for it in messages.
 ModelConfig parse_model(std::string text, std::string file_name);
 
