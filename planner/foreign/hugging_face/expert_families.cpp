@@ -113,12 +113,11 @@ void read_mixtral(ConfigKeys& keys, ModelConfig& model) {
   model.experts = experts;
 }
 
-void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
-  read_llama_layers(keys, model);
-  model.qk_norm = true;
+// Windows, positions and experts of Qwen's models with experts.
+void read_qwen_experts(ConfigKeys& keys, ModelConfig& model) {
   const auto window = keys.find(spelt::kWindow);
   if (keys.flag(spelt::kUsesWindow, false) && window) read_windows(keys, model, all_layers(model));
-  keys.find({"max_window_layers"});
+  for (const char* key : {"max_window_layers", "layer_types"}) keys.find({key});
   read_rotary(keys, model);
   ExpertShape experts = read_choice(keys);
   experts.ffn = keys.whole(spelt::kExpertWidth, kMostWidth);
@@ -134,6 +133,20 @@ void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
   }
   if (experts.dense_layers == 0) model.ffn = experts.ffn;
   model.experts = experts;
+}
+
+void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  model.qk_norm = true;
+  read_qwen_experts(keys, model);
+}
+
+void read_qwen2_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  if (keys.flag({"qkv_bias"}, true)) model.biases = Biases::kQkv;
+  read_qwen_experts(keys, model);
+  model.experts->shared_ffn = keys.whole({"shared_expert_intermediate_size"}, kMostWidth);
+  model.experts->shared_gate = true;
 }
 
 void read_gpt_oss(ConfigKeys& keys, ModelConfig& model) {
@@ -255,6 +268,7 @@ constexpr Family kExpertFamilies[] = {
     {"kimi_k2", read_deepseek_v3, "DeepseekV3DecoderLayer", "deepseek_v3"},
     {"llama4_text", read_llama4_text, "Llama4TextDecoderLayer"},
     {"mixtral", read_mixtral, "MixtralDecoderLayer"},
+    {"qwen2_moe", read_qwen2_moe, "Qwen2MoeDecoderLayer"},
     {"qwen3_moe", read_qwen3_moe, "Qwen3MoeDecoderLayer"},
     {"qwen3_vl_moe_text", read_qwen3_moe, "Qwen3VLMoeTextDecoderLayer", "qwen3_moe"},
 };

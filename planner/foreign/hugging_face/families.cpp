@@ -140,7 +140,6 @@ struct Refused {
 constexpr Refused kRefused[] = {
     {"phi",
      "its output matrix has a bias, which models here have with a transform of the head only"},
-    {"qwen2_moe", "its shared expert has a gate of its own, which models here have not"},
     {"deepseek_v32", "its attention chooses keys by an indexer, which models here have not"},
     {"glm_moe_dsa", "its attention chooses keys by an indexer, which models here have not"},
     {"mllama", "some of its layers attend to the vision tower, which models here have not"},
