@@ -136,6 +136,11 @@ void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
   model.experts = experts;
 }
 
+void read_qwen3_vl_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_qwen3_moe(keys, model);
+  model.experts->renormalised = true;  // whatever the file says
+}
+
 void read_gpt_oss(ConfigKeys& keys, ModelConfig& model) {
   constexpr double kLimitUnit = 1e9, kMostLimit = 1e6;
   constexpr double kSlope = 1.702;  // of the quick form of GELU [Hendrycks16 sec 2]
@@ -256,7 +261,7 @@ constexpr Family kExpertFamilies[] = {
     {"llama4_text", read_llama4_text, "Llama4TextDecoderLayer"},
     {"mixtral", read_mixtral, "MixtralDecoderLayer"},
     {"qwen3_moe", read_qwen3_moe, "Qwen3MoeDecoderLayer"},
-    {"qwen3_vl_moe_text", read_qwen3_moe, "Qwen3VLMoeTextDecoderLayer", "qwen3_moe"},
+    {"qwen3_vl_moe_text", read_qwen3_vl_moe, "Qwen3VLMoeTextDecoderLayer", "qwen3_moe"},
 };
 
 }  // namespace
