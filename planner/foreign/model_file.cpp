@@ -34,9 +34,9 @@ std::optional<std::string> config_in(std::string_view name) {
   for (const ModelConfig& model : model_catalogue())
     std::ranges::copy_if(model.aliases, std::back_inserter(known), has_hub_form);
   throw_bad_input(fmt::format(
-      "no file or folder {}, no such alias of the catalogue{}, and the cache of the hub has no {}; "
-      "\"hf download {} config.json\" puts it there, or name a config.json",
-      in_quotes(name), did_you_mean(name, known), visible(hub_folder(name)), visible(name)));
+      "no file or folder {}, no {} in the cache of the hub, and no such alias in the catalogue{}; "
+      "\"hf download {} config.json\" brings it into the cache",
+      in_quotes(name), visible(hub_folder(name)), did_you_mean(name, known), visible(name)));
 }
 
 NamedModel read_file(const std::string& path) {

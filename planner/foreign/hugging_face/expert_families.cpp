@@ -149,6 +149,11 @@ void read_qwen2_moe(ConfigKeys& keys, ModelConfig& model) {
   model.experts->shared_gate = true;
 }
 
+void read_qwen3_vl_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_qwen3_moe(keys, model);
+  model.experts->renormalised = true;  // whatever the file says
+}
+
 void read_gpt_oss(ConfigKeys& keys, ModelConfig& model) {
   constexpr double kLimitUnit = 1e9, kMostLimit = 1e6;
   constexpr double kSlope = 1.702;  // of the quick form of GELU [Hendrycks16 sec 2]
@@ -270,7 +275,7 @@ constexpr Family kExpertFamilies[] = {
     {"mixtral", read_mixtral, "MixtralDecoderLayer"},
     {"qwen2_moe", read_qwen2_moe, "Qwen2MoeDecoderLayer"},
     {"qwen3_moe", read_qwen3_moe, "Qwen3MoeDecoderLayer"},
-    {"qwen3_vl_moe_text", read_qwen3_moe, "Qwen3VLMoeTextDecoderLayer", "qwen3_moe"},
+    {"qwen3_vl_moe_text", read_qwen3_vl_moe, "Qwen3VLMoeTextDecoderLayer", "qwen3_moe"},
 };
 
 }  // namespace
