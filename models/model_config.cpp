@@ -153,9 +153,10 @@ std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
                                          .learned = m.position == Position::kLearned,
                                          .alibi = m.position == Position::kAlibi,
                                          .latent = m.latent.has_value(),
-                                         .all_biases = m.biases == Biases::kAll,
+                                         .output_biases = m.has_output_biases(),
                                          .gated = m.gated_mlp,
                                          .encoder = m.encoder_layers > 0,
+                                         .qk_norm = m.qk_norm,
                                          .head_size = m.head_size()};
   if (auto problem = features_contradiction(m.layer, surroundings))
     return Contradiction{problem->field, problem->message};
@@ -215,10 +216,13 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
                          "\"all\", of which the router's logits have one"};
   if (e.bias_rate > 0 && !e.selection_bias)
     return Contradiction{"router_bias_rate", "expected no router_bias_rate without router_bias"};
-  if (m.layer.post_norms)
-    return Contradiction{"post_norms",
-                         "expected no post_norms with experts: all ranks would have the norm "
-                         "behind experts that are on ranks of their own"};
+  if (m.layer.bare_first_branch)
+    return Contradiction{"bare_first_branch", "expected no bare_first_branch with experts"};
+  if (m.layer.has_post_norms())
+    return Contradiction{m.layer.post_norms ? "post_norms" : "only_post_norms",
+                         fmt::format("expected no {} with experts: all ranks would have the norm "
+                                     "behind experts that are on ranks of their own",
+                                     m.layer.post_norms ? "post_norms" : "only_post_norms")};
   // In doubles, which no sizes overflow.
   const double elements = 3.0 * static_cast<double>(m.hidden) * static_cast<double>(m.layers) *
                           (static_cast<double>(e.count) * static_cast<double>(e.ffn) +
@@ -251,6 +255,10 @@ std::optional<Contradiction> encoder_contradiction(const ModelConfig& m) {
       {"qk_norm", m.qk_norm},
       {"parallel_residual", layer.parallel_residual != ParallelResidual::kNone},
       {"post_norms", layer.post_norms},
+      {"only_post_norms", layer.only_post_norms},
+      {"unturned_every", layer.unturned_every > 0},
+      {"residual_factor", layer.scales_branches()},
+      {"bare_first_branch", layer.bare_first_branch},
       {"embedding_norm", layer.embedding_norm},
       {"bidirectional", layer.bidirectional},
       {"attention_sinks", layer.attention_sinks},
@@ -272,10 +280,14 @@ std::optional<Contradiction> mtp_contradiction(const ModelConfig& m) {
   const std::pair<std::string_view, bool> others[] = {
       {kEncoderLayers.name, m.encoder_layers > 0},
       {kExpertEvery.name, m.experts && m.experts->takes_turns()},
-      {"full_layers", layer.has_turns()},
+      {"full_layers", layer.window_turn() > 1},
+      {"unturned_every", layer.unturned_every > 0},
       {"embedding_norm", layer.embedding_norm},
       {"head_transform", layer.head_transform},
+      {"head_bias", layer.head_bias},
+      {"bare_first_branch", layer.bare_first_branch},
       {"scaled_logits", layer.scaled_logits},
+      {"logit_divisor", layer.logit_divisor != kFactorUnit},
       {"bidirectional", layer.bidirectional}};
   for (const auto& [field, is_there] : others)
     if (is_there) return Contradiction{field, fmt::format("expected no {} with mtp_layers", field)};
@@ -320,8 +332,11 @@ void read_features(JsonObject& object, ModelConfig& model) {
   read_choice(object, "position",
               {Position::kNone, Position::kLearned, Position::kRope, Position::kAlibi},
               model.position);
-  read_choice(object, "norm", {Norm::kLayerNorm, Norm::kRmsNorm}, model.norm);
-  read_choice(object, "biases", {Biases::kNone, Biases::kQkv, Biases::kAll}, model.biases);
+  read_choice(object, "norm",
+              {Norm::kLayerNorm, Norm::kRmsNorm, Norm::kLayerNormNoBias, Norm::kLayerNormFixed},
+              model.norm);
+  read_choice(object, "biases", {Biases::kNone, Biases::kQkv, Biases::kAttention, Biases::kAll},
+              model.biases);
   if (const auto gated = object.optional_member("gated_mlp")) model.gated_mlp = gated->boolean();
   if (const auto norms = object.optional_member("qk_norm")) model.qk_norm = norms->boolean();
   model.layer = read_layer_features(object);
@@ -487,10 +502,14 @@ std::string_view name(Position position) {
   return kNames[static_cast<std::size_t>(position)];
 }
 
-std::string_view name(Norm norm) { return norm == Norm::kRmsNorm ? "rmsnorm" : "layernorm"; }
+std::string_view name(Norm norm) {
+  constexpr std::string_view kNames[] = {"layernorm", "rmsnorm", "layernorm_no_bias",
+                                         "layernorm_fixed"};
+  return kNames[static_cast<std::size_t>(norm)];
+}
 
 std::string_view name(Biases biases) {
-  constexpr std::string_view kNames[] = {"none", "qkv", "all"};
+  constexpr std::string_view kNames[] = {"none", "qkv", "attention", "all"};
   return kNames[static_cast<std::size_t>(biases)];
 }
 

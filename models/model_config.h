@@ -28,9 +28,11 @@ inline constexpr double kUsualMtpLoss = 0.1;         // --mtp-loss-scaling-facto
 enum class Architecture : std::uint8_t { kGpt, kLlama };
 // ALiBi lowers scores by distance [Press22].
 enum class Position : std::uint8_t { kNone, kLearned, kRope, kAlibi };
-enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };  // a LayerNorm has a bias of its own
-// Of the linear layers: of none, of the product of queries, keys and values, of all.
-enum class Biases : std::uint8_t { kNone, kQkv, kAll };
+// A LayerNorm has a gain and a bias, the one without bias a gain alone, the fixed one neither.
+enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm, kLayerNormNoBias, kLayerNormFixed };
+// Of the linear layers: of none, of the product of queries, keys and values, of all products of
+// attention, of all.
+enum class Biases : std::uint8_t { kNone, kQkv, kAttention, kAll };
 
 // Multi-head latent attention [DeepSeek24 sec 2.1]: what a head has of a query and of a key are
 // `nope_size` elements of its own and `rope_size` that carry the position, which all keys share.
@@ -89,9 +91,10 @@ struct ModelConfig {
   Position position = Position::kLearned;
   Norm norm = Norm::kLayerNorm;
   Biases biases = Biases::kAll;
-  bool gated_mlp = false;   // SwiGLU of two first products, else GELU of one
-  LayerFeatures layer{};    // what layers of later families do otherwise
-  bool qk_norm = false;     // an RMSNorm of each head of queries and keys, before positions
+  bool gated_mlp = false;  // SwiGLU of two first products, else GELU of one
+  LayerFeatures layer{};   // what layers of later families do otherwise
+  // An RMSNorm of each head of queries and keys, before positions, or of all heads together.
+  bool qk_norm = false;
   std::int64_t layers = 0;  // L, an encoder's among them
   // The first layers, if any, are an encoder: they see both ways, and the others, a decoder's, have
   // cross-attention to what the last of them gives, normalised [Vaswani17 sec 3.1]. Both look their
@@ -137,7 +140,9 @@ struct ModelConfig {
   std::int64_t matrix_divisor() const;
   std::int64_t width_divisor() const;
   // Whether tensor parallel ranks cut vectors of a layer, too.
-  bool cuts_vectors() const { return biases != Biases::kNone || layer.attention_sinks; }
+  bool cuts_vectors() const {
+    return biases != Biases::kNone || layer.attention_sinks || layer.whole_qk_norm;
+  }
   // Columns of what all heads give: a d, or a times the size of values.
   std::int64_t attention_width() const { return heads * value_size(); }
   // Learned positions; 0 where there are none. Beside them the table may have unused rows.
@@ -148,6 +153,12 @@ struct ModelConfig {
   }
   // Columns of the first product of the MLP: f, or gate and up side by side.
   std::int64_t up_width() const { return gated_mlp ? 2 * ffn : ffn; }
+  // Whether a branch's last product has a bias.
+  bool has_output_biases() const { return biases == Biases::kAttention || biases == Biases::kAll; }
+  // Vectors of h elements that a norm has.
+  std::int64_t norm_vectors() const {
+    return norm == Norm::kLayerNorm ? 2 : norm == Norm::kLayerNormFixed ? 0 : 1;
+  }
   // Whether each expert has biases, and how many it has then.
   bool has_expert_biases() const { return experts && biases == Biases::kAll; }
   std::int64_t expert_bias_width() const {
@@ -172,6 +183,7 @@ struct ModelConfig {
   // The first layers, where they are of another kind than all others.
   std::int64_t first_layers() const {
     if (encoder_layers > 0) return encoder_layers;
+    if (layer.bare_first_branch) return 1;
     return experts && !experts->takes_turns() ? experts->dense_layers : 0;
   }
   std::int64_t shared_ffn() const { return experts ? experts->shared_ffn : 0; }

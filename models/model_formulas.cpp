@@ -22,7 +22,14 @@ Shape shape_of(const ModelConfig& model) {
 
 // LayerNorm has a gain and a bias [Ba16], RMSNorm a gain [Zhang19].
 std::int64_t norm_parameter_count(const ModelConfig& model) {
-  return (model.norm == Norm::kRmsNorm ? 1 : 2) * model.hidden;
+  return model.norm_vectors() * model.hidden;
+}
+
+// Gains of the norms of queries and keys.
+std::int64_t qk_norm_parameter_count(const ModelConfig& model) {
+  if (!model.qk_norm) return 0;
+  const std::int64_t heads = model.layer.whole_qk_norm ? model.heads + model.kv_heads : 2;
+  return heads * model.head_size();
 }
 
 // Of a token on average, over all layers, times two: s, the half being masked, 2 s both ways or to
@@ -31,16 +38,15 @@ std::int64_t norm_parameter_count(const ModelConfig& model) {
 std::int64_t twice_seen_keys(const ModelConfig& model) {
   const LayerFeatures& layer = model.layer;
   const std::int64_t s = model.sequence, w = std::min(layer.window, s);
-  if (layer.bidirectional) return 2 * model.layers * s;
   if (model.encoder_layers > 0) {
     const std::int64_t decoder = model.layers - model.encoder_layers;
     return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
   }
   const std::int64_t all = model.all_layers();
-  if (layer.window == 0) return all * s;
   std::int64_t windowed = 0;
   for (std::int64_t i = 0; i < all; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
-  return (all - windowed) * s + windowed * (2 * w - w * w / s);
+  const std::int64_t ways = layer.bidirectional ? 2 : 1;
+  return ways * ((all - windowed) * s + windowed * (2 * w - w * w / s));
 }
 
 // Elements of the latents of a token.
@@ -77,7 +83,7 @@ std::int64_t cross_parameter_count(const ModelConfig& model) {
 }
 std::int64_t cross_bias_count(const ModelConfig& model) {
   if (model.encoder_layers == 0 || model.biases == Biases::kNone) return 0;
-  return model.qkv_width() + (model.biases == Biases::kAll ? model.hidden : 0);
+  return model.qkv_width() + (model.has_output_biases() ? model.hidden : 0);
 }
 
 // Of a layer with so many experts, or with an MLP.
@@ -85,6 +91,7 @@ std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
   if (model.biases == Biases::kNone) return 0;
   if (model.biases == Biases::kQkv) return model.qkv_width();
   const std::int64_t attention = model.qkv_width() + model.hidden;
+  if (model.biases == Biases::kAttention) return attention;
   if (!model.experts) return attention + model.up_width() + model.hidden;
   return attention + model.expert_count() + experts * model.expert_bias_width();
 }
@@ -134,10 +141,11 @@ std::int64_t active_matmul_parameter_count(const ModelConfig& model) {
 std::int64_t layer_parameter_count(const ModelConfig& model) {
   const LayerFeatures& layer = model.layer;
   const bool one_norm = layer.parallel_residual == ParallelResidual::kOneNorm;
+  // Norms behind branches alone are as many as those before them.
   const std::int64_t of_branches =
       (one_norm ? 1 : 2) + (layer.post_norms ? 2 : 0) + (model.encoder_layers > 0 ? 1 : 0);
   const std::int64_t norms = of_branches * norm_parameter_count(model) +
-                             (model.qk_norm ? 2 * model.head_size() : 0) +
+                             qk_norm_parameter_count(model) +
                              (model.latent ? latent_width(*model.latent) : 0);
   std::int64_t biases = bias_count(model, model.expert_count()) + cross_bias_count(model);
   if (model.experts && model.experts->selection_bias) biases += model.expert_count();
@@ -155,13 +163,15 @@ std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t norms =
       (stacks + (model.layer.embedding_norm ? 1 : 0) + kMtpNorms * model.mtp_layers) *
       norm_parameter_count(model);
+  const std::int64_t left_out =
+      model.layer.bare_first_branch ? norm_parameter_count(model) : std::int64_t{0};
   const std::int64_t plain = model.encoder_layers + model.dense_layers();
   std::int64_t layers =
       (model.all_layers() - plain) * layer_parameter_count(model) + mtp_projection_count(model);
   if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
-  const std::int64_t head =
-      model.layer.head_transform ? h * h + h + norm_parameter_count(model) + model.vocab : 0;
-  return layers + embeddings + positions + norms + head;
+  std::int64_t head = model.layer.head_bias ? model.vocab : 0;
+  if (model.layer.head_transform) head += h * h + h + norm_parameter_count(model) + model.vocab;
+  return layers + embeddings + positions + norms + head - left_out;
 }
 
 std::int64_t active_parameter_count(const ModelConfig& model) {

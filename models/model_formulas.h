@@ -10,8 +10,9 @@
 //             has h, a latent of l elements 2 h l, and experts l in the place of h. Of the biases
 //             of the MLP E times as many, and E of the router
 //   norms     two LayerNorms 4h or RMSNorms 2h, one where it serves both branches of a parallel
-//             residual, two more of what branches give; a score of each head a; gains of the norms
-//             of queries and keys 2d, of latents q + c
+//             residual, two more of what branches give; without a bias half of a LayerNorm, fixed
+//             none; a score of each head a; gains of the norms of queries and keys 2d, of all heads
+//             together (a + g) d, of latents q + c
 // A module of multi-token prediction has a layer as the last one, a matrix 2h h and three norms.
 // Outside: tokens V h, the last norm 2h or h, one of the embeddings, learned positions s h and
 // unused rows, and an output head V h when

@@ -1,9 +1,11 @@
 // Tiny models of later families against PyTorch (pytorch_golden.h): Gemma 2, GPT-NeoX, BLOOM, one
 // that sees both ways, BERT as published, a Llama with the attention of GPT-OSS, GPT-OSS, encoders
 // with their decoders, as BlenderBot and T5, and experts in every second layer whose bias of the
-// choice follows their loads [Wang24 Algorithm 1], and experts of fewer elements beside a gated one
-// that all tokens share, as tests/data/golden_families.py, golden_gpt_oss.py, golden_blender.py,
-// golden_t5.py, golden_bert.py, golden_balanced.py and golden_gated_experts.py define them.
+// choice follows their loads [Wang24 Algorithm 1], as tests/data/golden_families.py,
+// golden_gpt_oss.py, golden_blender.py, golden_t5.py, golden_bert.py and golden_balanced.py define
+// them; OLMo 3, Command R7B, Phi, ModernBERT and one with the factors of Granite, as
+// golden_dense.py does; experts of fewer elements beside a gated one that all tokens share, as
+// golden_gated_experts.py does.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -36,7 +38,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      "golden_bert_tiny", "golden_sinks_tiny", "golden_gpt_oss_tiny",
                                      "golden_blender_tiny", "golden_t5_tiny",
                                      "golden_bert_published_tiny", "golden_balanced_tiny",
-                                     "golden_gated_experts_tiny"),
+                                     "golden_olmo3_tiny", "golden_cohere2_tiny",
+                                     "golden_granite_tiny", "golden_phi_tiny",
+                                     "golden_modernbert_tiny", "golden_gated_experts_tiny"),
                      testing::ValuesIn(testing_support::kF64Sets)));
 
 }  // namespace

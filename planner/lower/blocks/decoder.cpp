@@ -12,18 +12,20 @@
 namespace zplan {
 namespace {
 
-// Calls body(window, 0 for none) with each of the layers that take turns.
+// Calls body(number) with each of the layers that take turns.
 template <typename Body>
 void for_each_turn(const ModelConfig& model, const Body& body) {
-  for (std::int64_t i = 0; i < model.layer.turn_layers(); ++i) body(model.layer.window_of(i));
+  for (std::int64_t i = 0; i < model.layer.turn_layers(); ++i) body(i);
 }
 
 std::vector<RopeShape> ropes_of(const ModelConfig& model) {
   std::vector<RopeShape> ropes;
   if (model.position != Position::kRope) return ropes;
   const LayerFeatures& layer = model.layer;
-  for_each_turn(model, [&](std::int64_t window) {
-    if (window > 0 && layer.local_rope_theta > 0) {
+  for_each_turn(model, [&](std::int64_t i) {
+    if (!layer.turns(i)) {
+      ropes.push_back({});
+    } else if (layer.window_of(i) > 0 && layer.local_rope_theta > 0) {
       ropes.push_back({layer.local_rope_theta, layer.rotary_size});
     } else {
       ropes.push_back({model.rope_theta, layer.rotary_size, layer.rope_stretch});
@@ -40,18 +42,19 @@ AttentionScores scores_of(const ModelConfig& model) {
                          .both_ways = model.layer.bidirectional};
   if (model.position == Position::kAlibi) scores.slopes = model.heads;
   scores.biased = model.layer.relative_buckets > 0;
-  for_each_turn(model, [&](std::int64_t window) { scores.windows.push_back(window); });
+  for_each_turn(model, [&](std::int64_t i) { scores.windows.push_back(model.layer.window_of(i)); });
   return scores;
 }
 
 AttentionShape attention_of(const ModelConfig& model) {
   AttentionShape shape{.heads = {model.heads, model.kv_heads, model.head_size()}};
   shape.qk_norm = model.qk_norm;
+  shape.whole_qk_norm = model.layer.whole_qk_norm;
   shape.norm_epsilon = model.layer.norm_epsilon;
   shape.ropes = ropes_of(model);
   shape.scores = scores_of(model);
   shape.qkv_bias = model.biases != Biases::kNone;
-  shape.projection_bias = model.biases == Biases::kAll;
+  shape.projection_bias = model.has_output_biases();
   return shape;
 }
 
@@ -65,8 +68,8 @@ ActivationFunction function_of(const ModelConfig& model) {
   const Activation activation = model.layer.activation;
   return activation == own ? ActivationFunction::kOwn : static_cast<ActivationFunction>(activation);
 }
-static_assert(static_cast<int>(Activation::kQuickGelu) ==
-              static_cast<int>(ActivationFunction::kQuickGelu));
+static_assert(static_cast<int>(Activation::kSquaredRelu) ==
+              static_cast<int>(ActivationFunction::kSquaredRelu));
 
 MlpShape mlp_of(const ModelConfig& model) {
   return {model.ffn,
@@ -77,7 +80,7 @@ MlpShape mlp_of(const ModelConfig& model) {
 
 std::optional<PostNorm> make_post_norm(LayerMaker& maker, const ModelConfig& model, Part part,
                                        const std::string& number, std::optional<LayerOperator> op) {
-  if (!model.layer.post_norms) return std::nullopt;
+  if (!model.layer.has_post_norms()) return std::nullopt;
   return PostNorm(maker, norm_of(model), part, number, op);
 }
 
@@ -106,16 +109,18 @@ Branch make_cross_attention(LayerMaker& m, const ModelConfig& model) {
 // norm before its product. The masks of dropout lie side by side.
 LayerKind make_layer(const std::string& name, const LayerRange& layers, const ModelConfig& model,
                      const Maker& maker) {
-  const NormKind norm = norm_of(model);
+  std::optional<NormKind> norm;
+  if (model.layer.has_pre_norms()) norm = norm_of(model);
+  const std::optional<NormKind> first_norm = model.layer.bare_first_branch ? std::nullopt : norm;
   const ParallelResidual parallel = model.layer.parallel_residual;
-  const bool keeps_sums = model.layer.post_norms && !maker.sequence_parallel();
+  const bool keeps_sums = model.layer.has_post_norms() && !maker.sequence_parallel();
   constexpr auto kAttentionGives = LayerOperator::kProjection;
   LayerKind layer{
       name, layers, {}, {}, parallel != ParallelResidual::kNone, model.layer.residual_of_norm};
   maker.params.begin_kind(layer.name, layers);
   LayerMaker m{maker, layer.values, keeps_sums};
   m.params.begin("qkv", Part::kQkv);
-  BranchNorm norm1(m, norm, Part::kAttentionNorm, "norm1", "1");
+  BranchNorm norm1(m, first_norm, Part::kAttentionNorm, "norm1", "1");
   auto attention = make_attention(m, model);
   auto post1 = make_post_norm(m, model, Part::kAttentionPostNorm, "1", kAttentionGives);
   const Value middle = m.values.add({.name = "middle",
@@ -123,8 +128,9 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
                                      .dtype = m.compute(),
                                      .of = kAttentionGives,
                                      .life = layer.parallel ? Life::kForward : Life::kBackward});
-  Residual sum1(m, Part::kAttentionResidual, kAttentionGives, "mask1");
-  Residual sum2(m, Part::kMlpResidual, std::nullopt, "mask2");
+  const std::int64_t factor = model.layer.residual_factor;
+  Residual sum1(m, Part::kAttentionResidual, kAttentionGives, "mask1", factor);
+  Residual sum2(m, Part::kMlpResidual, std::nullopt, "mask2", factor);
   std::optional<Branch> cross;
   if (model.encoder_layers > 0) cross = make_cross_attention(m, model);
   m.params.begin(model.experts ? "router" : "fc1", model.experts ? Part::kRouter : Part::kFc1);
@@ -167,27 +173,48 @@ std::vector<MtpModule> make_mtp(const ModelConfig& model, const Maker& maker) {
   return modules;
 }
 
-std::optional<HeadTransform> make_head_transform(const ModelConfig& model,
-                                                 const Vocabulary& vocabulary, Maker& maker) {
+// Its activation is that of the MLP, of a gated one the gate's.
+std::optional<HeadTransform> make_head_transform(const ModelConfig& model, Maker& maker) {
   if (!model.layer.head_transform) return std::nullopt;
-  return HeadTransform(maker, vocabulary, norm_of(model), mlp_of(model).activation);
+  ModelConfig plain = model;
+  plain.gated_mlp = false;
+  if (model.gated_mlp && model.layer.activation == Activation::kUsual)
+    plain.layer.activation = Activation::kSilu;
+  return HeadTransform(maker, norm_of(model), {function_of(plain)}, model.biases == Biases::kAll);
+}
+
+bool has_head_bias(const ModelConfig& model) {
+  return model.layer.head_bias || model.layer.head_transform;
+}
+
+std::optional<HeadBias> make_head_bias(const ModelConfig& model, const Vocabulary& vocabulary,
+                                       Maker& maker) {
+  if (!has_head_bias(model)) return std::nullopt;
+  return HeadBias(maker, vocabulary);
+}
+
+std::optional<Attributes> logit_scale_of(const LayerFeatures& layer, std::int64_t hidden) {
+  if (layer.scaled_logits) return Attributes{1, hidden, 1};
+  if (layer.logit_divisor == kFactorUnit) return std::nullopt;
+  return Attributes{kFactorUnit, layer.logit_divisor};
 }
 
 // Its tables stay whole where the head is worked off in pieces of tokens, or where a bias stands
 // beside it.
 Vocabulary vocabulary_of(const ModelConfig& model, const Plan& plan) {
-  const bool whole = plan.head_chunks > 1 || model.layer.head_transform;
+  const bool whole = plan.head_chunks > 1 || has_head_bias(model);
   const std::int32_t tiles = whole ? 1 : plan.gather.tiles();
   return {model.vocab, padded_vocab(model, plan.parallel.tp, tiles), tiles};
 }
 
 EmbeddingSize embedding_of(const ModelConfig& model) {
-  return {.positions = model.positions(),
-          .unused = model.layer.unused_positions,
-          .squared_scale = model.layer.scaled_embedding ? model.hidden : 0,
-          .segments = model.layer.segments,
-          .shares_table = model.encoder_layers > 0,
-          .relative = {model.layer.relative_buckets, model.layer.relative_distance, model.heads}};
+  return {
+      .positions = model.positions(),
+      .unused = model.layer.unused_positions,
+      .squared_scale = model.layer.scaled_embedding ? model.hidden : model.layer.embedding_square,
+      .segments = model.layer.segments,
+      .shares_table = model.encoder_layers > 0,
+      .relative = {model.layer.relative_buckets, model.layer.relative_distance, model.heads}};
 }
 
 std::optional<Encoder> make_encoder(const ModelConfig& model, Maker& maker,
@@ -228,7 +255,9 @@ std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model) {
   const auto first = static_cast<std::int32_t>(model.first_layers());
   if (first == 0) return {{model}};
   const auto others = static_cast<std::int32_t>(model.all_layers()) - first;
-  return {{plain, {0, first}}, {model, {first, others}}};
+  ModelConfig rest = model;
+  rest.layer.bare_first_branch = false;
+  return {{plain, {0, first}}, {rest, {first, others}}};
 }
 
 Decoder::Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels)
@@ -260,7 +289,8 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
       encoder_(make_encoder(model, maker_, embedding_)),
       layers_(make_layers(kinds, maker_)),
       final_norm_(make_final_norm(model, maker_)),
-      head_transform_(make_head_transform(model, vocabulary_, maker_)),
+      head_transform_(make_head_transform(model, maker_)),
+      head_bias_(make_head_bias(model, vocabulary_, maker_)),
       head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{},
             model.layer.logit_cap),
       mtp_(make_mtp(model, maker_)),
@@ -268,6 +298,6 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
       has_experts_(std::any_of(kinds.begin(), kinds.end(),
                                [](const Kind& kind) { return kind.model.experts.has_value(); })),
       sees_both_ways_(model.layer.bidirectional),
-      scales_logits_(model.layer.scaled_logits) {}
+      logit_scale_(logit_scale_of(model.layer, model.hidden)) {}
 
 }  // namespace zplan

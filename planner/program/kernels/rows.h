@@ -424,6 +424,45 @@ ZPLAN_KERNEL(
     .operands = "dx:uc[b,s,n,d] x:rc[b,s,m,d] rstd:rt[b,s,m] gain:rc[d] dgain:ag[d] scratch:s",
     .attributes = "first?", .kind = kMem, .demand = in_heads<10, 1>, .source = "[Zhang19]",
     .what = "Is the gradient of head_norm_forward, in place; x is what that kept.")
+ZPLAN_KERNEL(CentredNormForward, "centred_norm_forward",
+             .operands = "x:rc[T,h] y:wc[T,h] mean:wt[T] rstd:wt[T] gain:rc[h]?",
+             .attributes = "epsilon?", .kind = kMem, .demand = streaming<7, 0>,
+             .sets = Sets::kPlannedOnCuda, .source = "[Ba16]",
+             .what = "y = (x - mean) rstd gain, by row; without a gain it is 1.")
+ZPLAN_KERNEL(CentredNormBackward, "centred_norm_backward",
+             .operands =
+                 "dy:rc[T,h] x:rc[T,h] mean:rt[T] rstd:rt[T] dx:ac[T,h] gain:rc[h]? dgain:ag[h]? "
+                 "scratch:s",
+             .kind = kMem, .demand = streaming<13, 0>, .sets = Sets::kPlannedOnCuda,
+             .source = "[Ba16]", .what = "Is the gradient of centred_norm_forward.")
+// Of heads together, in two steps each, between which ranks that share them add up the sums.
+ZPLAN_KERNEL(WholeNormSquares, "whole_norm_squares",
+             .operands = "x:rc[b,s,n,d] kept:wc[b,s,m,d] sums:wt[b*s]", .attributes = "first?",
+             .kind = kMem, .demand = some_heads<2, 1>, .sets = Sets::kPlannedOnCuda,
+             .source = "[Zhang19]",
+             .what = "Keeps m heads, from head `first` on, and adds up the squares of a token's.")
+ZPLAN_KERNEL(WholeNormForward, "whole_norm_forward",
+             .operands = "x:uc[b,s,n,d] kept:rc[b,s,m,d] sums:rt[b*s] gain:rc[m,d]",
+             .attributes = "first width epsilon?", .kind = kMem, .demand = in_heads<2, 1>,
+             .sets = Sets::kPlannedOnCuda, .source = "[Zhang19]",
+             .what =
+                 "Makes m heads, from head `first` on, what was kept times rstd gain, with rstd = "
+                 "1 / sqrt(sum / width + epsilon): `width` elements were added up.")
+ZPLAN_KERNEL(WholeNormProducts, "whole_norm_products",
+             .operands = "dx:rc[b,s,n,d] x:rc[b,s,m,d] gain:rc[m,d] sums:wt[b*s]",
+             .attributes = "first?", .kind = kMem, .demand = some_heads<3, 1>,
+             .sets = Sets::kPlannedOnCuda, .source = "[Zhang19]",
+             .what = "Adds up dx gain x over m heads of a token, from head `first` on.")
+ZPLAN_KERNEL(
+    WholeNormBackward, "whole_norm_backward",
+    .operands =
+        "dx:uc[b,s,n,d] x:rc[b,s,m,d] squares:rt[b*s] products:rt[b*s] gain:rc[m,d] "
+        "dgain:ag[m,d] scratch:s",
+    .attributes = "first width epsilon?", .kind = kMem, .demand = in_heads<8, 1>,
+    .sets = Sets::kPlannedOnCuda, .source = "[Zhang19]",
+    .what =
+        "Is the gradient of whole_norm_forward, in place, with the sums of whole_norm_squares and "
+        "whole_norm_products.")
 ZPLAN_KERNEL(LatentHeadsForward, "latent_heads_forward",
              .operands = "q:rc[b,s,a,d] kv:rc[b,s,a,e] rope:rc[b,s,r] qkv:wc[b,s,a,w]",
              .attributes = "theta? first?", .kind = kMem, .demand = latent_heads<0, 2>,
