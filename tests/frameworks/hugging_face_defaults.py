@@ -25,8 +25,8 @@ import tempfile
 SKIPPED = 77
 MODEL_TYPES = """
     bert blenderbot bloom camembert deepseek_v2 deepseek_v3 dots1 ernie4_5 ernie4_5_moe gemma gemma2
-    gemma3_text glm4_moe gpt2 gpt_neox gpt_oss llama llama4_text ministral3 mistral mixtral mt5 opt
-    phi3 qwen2 qwen2_5_vl_text qwen2_moe qwen2_vl_text qwen3 qwen3_moe qwen3_vl_moe_text
+    gemma3_text glm4_moe glm4v_moe_text gpt2 gpt_neox gpt_oss llama llama4_text minimax_m2
+    ministral3 mistral mixtral mt5 olmoe opt phi3 phimoe qwen2 qwen2_5_vl_text qwen2_moe qwen2_vl_text qwen3 qwen3_moe qwen3_vl_moe_text
     qwen3_vl_text roberta t5 xlm-roberta
 """.split()
 KEYS = """
@@ -37,7 +37,7 @@ KEYS = """
     encoder_layers feed_forward_proj ffn_dim final_logit_softcapping first_k_dense_replace head_dim
     hidden_act hidden_activation hidden_dropout hidden_dropout_prob hidden_size
     interleave_moe_layer_step intermediate_size intermediate_size_mlp kv_lora_rank layer_norm_eps
-    layer_norm_epsilon layer_types max_position_embeddings max_window_layers mlp_bias
+    layer_norm_epsilon layer_types lm_head_bias max_position_embeddings max_window_layers mlp_bias
     mlp_only_layers moe_intermediate_size moe_k moe_layer_end_index moe_layer_start_index
     moe_num_experts moe_num_shared_experts n_embd n_group n_head n_inner n_layer n_positions
     n_routed_experts n_shared_experts norm_topk_prob num_attention_heads num_decoder_layers

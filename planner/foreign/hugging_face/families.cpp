@@ -143,9 +143,6 @@ constexpr Refused kRefused[] = {
     {"deepseek_v32", "its attention chooses keys by an indexer, which models here have not"},
     {"glm_moe_dsa", "its attention chooses keys by an indexer, which models here have not"},
     {"mllama", "some of its layers attend to the vision tower, which models here have not"},
-    {"phimoe",
-     "its output matrix and its attention have biases and its MLPs have none, and its router "
-     "chooses by sparse mixing, which models here have not"},
     {"gemma3n", "its layers have embeddings of their own, which models here have not"},
 };
 

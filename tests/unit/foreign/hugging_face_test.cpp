@@ -149,7 +149,7 @@ TEST(HuggingFace, PlacesExperts) {
 
 TEST(HuggingFace, RefusesByNameWhatCannotBeLowered) {
   EXPECT_THAT(refused(file("mllama")), HasSubstr("attend to the vision tower"));
-  EXPECT_THAT(refused(file("qwen2_moe")),
+  EXPECT_THAT(refused(file("gemma3n")),
               HasSubstr("config.json:1:16: /model_type: expected a model that can be planned"));
   EXPECT_THAT(refused(file("phi")), HasSubstr("its output matrix has a bias"));
   EXPECT_THAT(refused(file("lama")), HasSubstr("did you mean \"llama\"?"));
@@ -209,6 +209,51 @@ TEST(HuggingFace, ReadsTheTextPartBesideTowers) {
   EXPECT_EQ(scout.model.experts->count, 16);
   const HuggingFaceModel kimi = read(part("kimi_k25", R"("model_type": "kimi_k2")"));
   EXPECT_TRUE(kimi.model.latent.has_value());
+}
+
+// Parameters of the models that transformers builds, with the biases of routers that are buffers
+// there; where the keys are those of a published file, they are those of its weights.
+TEST(HuggingFace, CountsFamiliesWithExperts) {
+  const auto count = [](const std::string& type, const std::string& keys) {
+    return parameter_count(read(file(type, keys)).model);
+  };
+  EXPECT_EQ(count("qwen2_moe", R"("num_experts": 60, "moe_intermediate_size": 1408,
+                   "shared_expert_intermediate_size": 5632)"),
+            14'315'784'192);  // Qwen1.5-MoE-A2.7B
+  EXPECT_EQ(count("glm4_moe", R"("attention_bias": true, "head_dim": 128,
+                   "partial_rotary_factor": 0.5, "num_nextn_predict_layers": 1)"),
+            106'852'251'264);  // GLM-4.5-Air
+  EXPECT_EQ(count("minimax_m2", R"("rotary_dim": 64, "num_mtp_modules": 3)"),
+            228'689'748'992 + 62 * 256);                                     // MiniMax-M2
+  EXPECT_EQ(count("olmoe", R"("intermediate_size": 1024)"), 6'919'161'856);  // OLMoE-1B-7B
+  EXPECT_EQ(count("phimoe", R"("attention_bias": true, "lm_head_bias": true)"),
+            41'873'153'344);  // Phi-3.5-MoE
+  EXPECT_EQ(count("ernie4_5_moe", ""), 21'825'437'888);
+  EXPECT_EQ(count("dots1", R"("n_routed_experts": 128, "num_experts_per_tok": 6,
+                   "n_shared_experts": 2, "first_k_dense_replace": 1, "hidden_size": 4096)"),
+            142'774'381'696);  // dots.llm1
+}
+
+TEST(HuggingFace, ReadsWhatExpertsHaveBesides) {
+  const ModelConfig qwen = read(file("qwen2_moe")).model;
+  EXPECT_TRUE(qwen.experts->shared_gate);
+  EXPECT_FALSE(qwen.experts->renormalised);
+  EXPECT_EQ(qwen.biases, Biases::kQkv);
+  EXPECT_EQ(read(file("qwen2_moe", R"("qkv_bias": false)")).model.biases, Biases::kNone);
+  const ModelConfig glm = read(file("glm4_moe", R"("head_dim": 128, "use_qk_norm": true)")).model;
+  EXPECT_TRUE(glm.qk_norm);
+  EXPECT_EQ(glm.layer.rotary_size, 64) << "half of a head, as the class has it";
+  EXPECT_EQ(glm.experts->scores, Scores::kSigmoid);
+  EXPECT_TRUE(glm.experts->selection_bias);
+  EXPECT_EQ(glm.biases, Biases::kNone);
+  EXPECT_TRUE(read(file("minimax_m2")).model.layer.whole_qk_norm);
+  EXPECT_EQ(read(file("ernie4_5_moe")).model.experts->shared_ffn, 2 * 1536);
+  EXPECT_THAT(refused(file("ernie4_5_moe", R"("moe_layer_end_index": 20)")),
+              HasSubstr("/moe_layer_end_index: expected -1 or 27"));
+  EXPECT_THAT(refused(file("olmoe", R"("clip_qkv": 8.0)")), HasSubstr("/clip_qkv: expected null"));
+  EXPECT_THAT(read(file("phimoe")).left_out, Contains(HasSubstr("sparse mixing")));
+  EXPECT_THAT(read(file("minimax_m2", R"("num_mtp_modules": 3)")).left_out,
+              Contains(HasSubstr("/num_mtp_modules is left out")));
 }
 
 // Whether embeddings are tied may stand beside the part that has the sizes.
