@@ -25,9 +25,9 @@ import tempfile
 SKIPPED = 77
 MODEL_TYPES = """
     bert blenderbot bloom camembert deepseek_v2 deepseek_v3 dots1 ernie4_5 ernie4_5_moe gemma gemma2
-    gemma3_text glm4_moe glm4v_moe_text gpt2 gpt_neox gpt_oss llama llama4_text minimax_m2
-    ministral3 mistral mixtral mt5 olmoe opt phi3 phimoe qwen2 qwen2_5_vl_text qwen2_moe qwen2_vl_text qwen3 qwen3_moe qwen3_vl_moe_text
-    qwen3_vl_text roberta t5 xlm-roberta
+    gemma3_text glm4_moe glm4v_moe_text gpt2 gpt_bigcode gpt_neox gpt_oss llama llama4_text
+    minimax_m2 ministral3 mistral mixtral mt5 olmoe opt phi3 phimoe qwen2 qwen2_5_vl_text qwen2_moe
+    qwen2_vl_text qwen3 qwen3_moe qwen3_vl_moe_text qwen3_vl_text roberta t5 xlm-roberta
 """.split()
 KEYS = """
     activation_dropout activation_function attention_bias attention_chunk_size attention_dropout

@@ -86,16 +86,6 @@ void add_choice_bias(ConfigKeys& keys, ExpertShape& experts) {
       "the class of transformers has it as a buffer");
 }
 
-void note_further_layers(ConfigKeys& keys) {
-  if (const auto more =
-          keys.stated({"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"});
-      more && whole_number(*more, 0, kMostLayers) > 0)
-    keys.note(
-        fmt::format("{} is left out, as transformers does: the layers that predict further tokens, "
-                    "with their parameters; a model file of zplan states them as mtp_layers",
-                    more->pointer()));
-}
-
 // Experts of DeepSeek-V3 beside attention of Llama's kind.
 void read_experts_of_v3(ConfigKeys& keys, ModelConfig& model) {
   read_deepseek_experts(keys, model, "sigmoid");
@@ -320,25 +310,35 @@ void read_phimoe(ConfigKeys& keys, ModelConfig& model) {
 }
 
 constexpr Family kExpertFamilies[] = {
-    {"deepseek_v2", read_deepseek_v2, "DeepseekV2DecoderLayer"},
-    {"deepseek_v3", read_deepseek_v3, "DeepseekV3DecoderLayer"},
-    {"dots1", read_dots1, "Dots1DecoderLayer"},
-    {"ernie4_5_moe", read_ernie4_5_moe, "Ernie4_5_MoeDecoderLayer"},
-    {"glm4_moe", read_glm4_moe, "Glm4MoeDecoderLayer"},
-    {"glm4v_moe_text", read_glm4_moe, "Glm4vMoeTextDecoderLayer", "glm4_moe"},
-    {"gpt_oss", read_gpt_oss, "GptOssDecoderLayer"},
-    {"kimi_k2", read_deepseek_v3, "DeepseekV3DecoderLayer", "deepseek_v3"},
-    {"llama4_text", read_llama4_text, "Llama4TextDecoderLayer"},
-    {"minimax_m2", read_minimax_m2, "MiniMaxM2DecoderLayer"},
-    {"mixtral", read_mixtral, "MixtralDecoderLayer"},
-    {"olmoe", read_olmoe, "OlmoeDecoderLayer"},
-    {"phimoe", read_phimoe, "PhimoeDecoderLayer"},
-    {"qwen2_moe", read_qwen2_moe, "Qwen2MoeDecoderLayer"},
-    {"qwen3_moe", read_qwen3_moe, "Qwen3MoeDecoderLayer"},
-    {"qwen3_vl_moe_text", read_qwen3_vl_moe, "Qwen3VLMoeTextDecoderLayer", "qwen3_moe"},
+    {"deepseek_v2", "DeepseekV2DecoderLayer", read_deepseek_v2},
+    {"deepseek_v3", "DeepseekV3DecoderLayer", read_deepseek_v3},
+    {"dots1", "Dots1DecoderLayer", read_dots1},
+    {"ernie4_5_moe", "Ernie4_5_MoeDecoderLayer", read_ernie4_5_moe},
+    {"glm4_moe", "Glm4MoeDecoderLayer", read_glm4_moe},
+    {"glm4v_moe_text", "Glm4vMoeTextDecoderLayer", read_glm4_moe, "glm4_moe"},
+    {"gpt_oss", "GptOssDecoderLayer", read_gpt_oss},
+    {"kimi_k2", "DeepseekV3DecoderLayer", read_deepseek_v3, "deepseek_v3"},
+    {"llama4_text", "Llama4TextDecoderLayer", read_llama4_text},
+    {"minimax_m2", "MiniMaxM2DecoderLayer", read_minimax_m2},
+    {"mixtral", "MixtralDecoderLayer", read_mixtral},
+    {"olmoe", "OlmoeDecoderLayer", read_olmoe},
+    {"phimoe", "PhimoeDecoderLayer", read_phimoe},
+    {"qwen2_moe", "Qwen2MoeDecoderLayer", read_qwen2_moe},
+    {"qwen3_moe", "Qwen3MoeDecoderLayer", read_qwen3_moe},
+    {"qwen3_vl_moe_text", "Qwen3VLMoeTextDecoderLayer", read_qwen3_vl_moe, "qwen3_moe"},
 };
 
 }  // namespace
+
+void note_further_layers(ConfigKeys& keys) {
+  if (const auto more =
+          keys.stated({"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"});
+      more && whole_number(*more, 0, kMostLayers) > 0)
+    keys.note(
+        fmt::format("{} is left out, as transformers does: the layers that predict further tokens, "
+                    "with their parameters; a model file of zplan states them as mtp_layers",
+                    more->pointer()));
+}
 
 std::span<const Family> expert_families() { return kExpertFamilies; }
 

@@ -28,6 +28,7 @@ constexpr Word kActivations[] = {
     {"gelu_pytorch_tanh", Activation::kUsual, Activation::kGeluTanh},
     {"relu", Activation::kRelu, Activation::kRelu},
     {"quick_gelu", Activation::kQuickGelu, Activation::kQuickGelu},
+    {"relu2", Activation::kSquaredRelu, Activation::kSquaredRelu},
 };
 
 void read_llama(ConfigKeys& keys, ModelConfig& model) {
@@ -57,6 +58,15 @@ void read_qwen2(ConfigKeys& keys, ModelConfig& model) {
   model.biases = Biases::kQkv;
   read_qwen_windows(keys, model);
   read_rotary(keys, model);
+}
+
+// Qwen2 before modules that predict further tokens.
+void read_mimo(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  if (keys.flag(spelt::kAttentionBias, true)) model.biases = Biases::kQkv;
+  read_qwen_windows(keys, model);
+  read_rotary(keys, model);
+  note_further_layers(keys);
 }
 
 void read_qwen3(ConfigKeys& keys, ModelConfig& model) {
@@ -116,22 +126,23 @@ void read_qwen3_text(ConfigKeys& keys, ModelConfig& model) {
 }
 
 constexpr Family kFamilies[] = {
-    {"ernie4_5", read_ernie4_5, "Ernie4_5DecoderLayer"},
-    {"gemma", read_gemma, "GemmaDecoderLayer"},
-    {"gemma2", read_gemma2, "Gemma2DecoderLayer"},
-    {"gemma3_text", read_gemma3_text, "Gemma3DecoderLayer"},
-    {"llama", read_llama, "LlamaDecoderLayer"},
-    {"ministral3", read_mistral, "Ministral3DecoderLayer", "mistral"},
-    {"mistral", read_mistral, "MistralDecoderLayer"},
+    {"ernie4_5", "Ernie4_5DecoderLayer", read_ernie4_5},
+    {"gemma", "GemmaDecoderLayer", read_gemma},
+    {"gemma2", "Gemma2DecoderLayer", read_gemma2},
+    {"gemma3_text", "Gemma3DecoderLayer", read_gemma3_text},
+    {"llama", "LlamaDecoderLayer", read_llama},
+    {"mimo", "MiMoDecoderLayer", read_mimo, "qwen2"},
+    {"ministral3", "Ministral3DecoderLayer", read_mistral, "mistral"},
+    {"mistral", "MistralDecoderLayer", read_mistral},
     // The same layers, of which some matrices stand side by side.
-    {"phi3", read_mistral, "Phi3DecoderLayer"},
-    {"qwen2", read_qwen2, "Qwen2DecoderLayer"},
-    {"qwen2_5_vl", read_qwen2, "Qwen2_5_VLDecoderLayer", "qwen2"},
-    {"qwen2_5_vl_text", read_qwen2, "Qwen2_5_VLDecoderLayer", "qwen2"},
-    {"qwen2_vl", read_qwen2, "Qwen2VLDecoderLayer", "qwen2"},
-    {"qwen2_vl_text", read_qwen2, "Qwen2VLDecoderLayer", "qwen2"},
-    {"qwen3", read_qwen3, "Qwen3DecoderLayer"},
-    {"qwen3_vl_text", read_qwen3_text, "Qwen3VLTextDecoderLayer", "qwen3"},
+    {"phi3", "Phi3DecoderLayer", read_mistral},
+    {"qwen2", "Qwen2DecoderLayer", read_qwen2},
+    {"qwen2_5_vl", "Qwen2_5_VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen2_5_vl_text", "Qwen2_5_VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen2_vl", "Qwen2VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen2_vl_text", "Qwen2VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen3", "Qwen3DecoderLayer", read_qwen3},
+    {"qwen3_vl_text", "Qwen3VLTextDecoderLayer", read_qwen3_text, "qwen3"},
 };
 
 struct Refused {
@@ -142,6 +153,15 @@ constexpr Refused kRefused[] = {
      "its output matrix has a bias, which models here have with a transform of the head only"},
     {"deepseek_v32", "its attention chooses keys by an indexer, which models here have not"},
     {"glm_moe_dsa", "its attention chooses keys by an indexer, which models here have not"},
+    {"deepseek_v4",
+     "its attention chooses and compresses keys, and its residual stream has several lanes, which "
+     "models here have not"},
+    {"gemma4_text", "its layers have heads of two sizes in turn, which models here have not"},
+    {"hunyuan_v1_dense",
+     "norms of queries and keys stand behind positions, where models here have them before"},
+    {"mimo_v2_flash",
+     "its layers have heads of several shapes in turn, which models here have not"},
+    {"whisper", "it reads sound, and models here text"},
     {"mllama", "some of its layers attend to the vision tower, which models here have not"},
     {"gemma3n", "its layers have embeddings of their own, which models here have not"},
 };
@@ -227,10 +247,9 @@ void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
   read_llama_sizes(keys, model);
   const bool attention = keys.flag(spelt::kAttentionBias, false);
   const bool mlp = keys.flag(spelt::kMlpBias, false);
-  if (attention != mlp)
-    keys.must(attention ? spelt::kAttentionBias : spelt::kMlpBias)
-        .fail("expected biases of attention and MLP or of neither, got those of one");
-  if (attention) model.biases = Biases::kAll;
+  if (mlp && !attention)
+    keys.must(spelt::kMlpBias).fail("expected biases of attention where the MLP has some");
+  if (attention) model.biases = mlp ? Biases::kAll : Biases::kAttention;
 }
 
 }  // namespace zplan

@@ -19,8 +19,8 @@ using FamilyReader = void (*)(ConfigKeys& keys, ModelConfig& model);
 
 struct Family {
   std::string_view type;
+  std::string_view layer;  // what transformers calls one (`_no_split_modules` of its class)
   FamilyReader read;
-  std::string_view layer;   // what transformers calls a layer (`_no_split_modules` of its class)
   std::string_view like{};  // another type, whose layers are the same and whose name is written
 };
 // Those of Llama's kind, with a mixture of experts, and the others; each table stands with its
@@ -42,6 +42,8 @@ void read_activation(ConfigKeys& keys, ModelConfig& model);
 void read_epsilon(ConfigKeys& keys, ModelConfig& model);
 // The word for what a model has: `usual`, which its class has, where that means the same.
 std::string activation_word(const ModelConfig& model, const std::string& usual);
+// Says of layers that predict further tokens that they are left out.
+void note_further_layers(ConfigKeys& keys);
 // The activation, of which some have two names, by one of them.
 Activation plain_activation(const ModelConfig& model);
 // Norms, positions and gated MLP of Llama; key-value heads and the size of heads.

@@ -121,14 +121,12 @@ constexpr Row kRows[] = {
      [](const ModelConfig& m) {
        return Value(static_cast<double>(m.layer.norm_epsilon) / kEpsilonUnit);
      }},
-    {spelt::kAttentionBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
+    {spelt::kAttentionBias, [](const ModelConfig& m) { return Value(m.has_output_biases()); }},
     {spelt::kAttentionBias,
      [](const ModelConfig& m) { return Value(m.biases == Biases::kQkv); },
      {"glm4_moe"}},
-    {spelt::kAttentionBias,
-     [](const ModelConfig& m) { return Value(m.biases == Biases::kAttention); },
-     {"olmoe", "phimoe"}},
     {{"lm_head_bias"}, [](const ModelConfig& m) { return Value(m.layer.head_bias); }},
+    {{"multi_query"}, [](const ModelConfig& m) { return Value(m.kv_heads == 1); }, {"gpt_bigcode"}},
     {{"rotary_dim"},
      [](const ModelConfig& m) {
        return Value(m.layer.rotary_size > 0 ? m.layer.rotary_size : m.head_size());

@@ -155,8 +155,8 @@ TEST(HuggingFace, RefusesByNameWhatCannotBeLowered) {
   EXPECT_THAT(refused(file("lama")), HasSubstr("did you mean \"llama\"?"));
   EXPECT_THAT(refused(file("chatglm", R"("auto_map": {"AutoModel": "modeling_chatglm.X"})")),
               HasSubstr("its own code (auto_map) would have to be run"));
-  EXPECT_THAT(refused(file("llama", R"("attention_bias": true)")),
-              HasSubstr("/attention_bias: expected biases of attention and MLP or of neither"));
+  EXPECT_THAT(refused(file("llama", R"("mlp_bias": true)")),
+              HasSubstr("/mlp_bias: expected biases of attention where the MLP has some"));
   EXPECT_THAT(refused(file("llama", R"("hidden_act": "laplace")")), HasSubstr("/hidden_act"));
   EXPECT_THAT(refused(file("opt", R"("word_embed_proj_dim": 512)")),
               HasSubstr("/word_embed_proj_dim: expected the hidden size, 768"));
@@ -232,6 +232,15 @@ TEST(HuggingFace, CountsFamiliesWithExperts) {
   EXPECT_EQ(count("dots1", R"("n_routed_experts": 128, "num_experts_per_tok": 6,
                    "n_shared_experts": 2, "first_k_dense_replace": 1, "hidden_size": 4096)"),
             142'774'381'696);  // dots.llm1
+}
+
+TEST(HuggingFace, ReadsOneKeyForAllHeadsAndBiasesOfAttentionAlone) {
+  EXPECT_EQ(read(file("gpt_bigcode")).model.kv_heads, 1);
+  EXPECT_EQ(read(file("gpt_bigcode", R"("multi_query": false)")).model.kv_heads, 12);
+  EXPECT_EQ(read(file("llama", R"("attention_bias": true)")).model.biases, Biases::kAttention);
+  const HuggingFaceModel mimo = read(file("mimo", R"("num_nextn_predict_layers": 1)"));
+  EXPECT_EQ(mimo.model.biases, Biases::kQkv);
+  EXPECT_THAT(mimo.left_out, Contains(HasSubstr("/num_nextn_predict_layers is left out")));
 }
 
 TEST(HuggingFace, ReadsWhatExpertsHaveBesides) {
