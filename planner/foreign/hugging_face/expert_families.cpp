@@ -140,6 +140,21 @@ void read_qwen2_moe(ConfigKeys& keys, ModelConfig& model) {
   model.experts->shared_gate = true;
 }
 
+void read_granitemoe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_rotary(keys, model);
+  read_factors(keys, model);
+  ExpertShape experts = read_choice(keys);
+  experts.ffn = model.ffn;
+  experts.balance = balance_of(keys);
+  model.experts = experts;
+}
+
+void read_granitemoeshared(ConfigKeys& keys, ModelConfig& model) {
+  read_granitemoe(keys, model);
+  model.experts->shared_ffn = keys.whole_or(spelt::kSharedWidth, kMostWidth, 0);
+}
+
 void read_qwen3_vl_moe(ConfigKeys& keys, ModelConfig& model) {
   read_qwen3_moe(keys, model);
   model.experts->renormalised = true;  // whatever the file says
@@ -193,11 +208,10 @@ void read_deepseek_v3(ConfigKeys& keys, ModelConfig& model) {
 }
 
 void read_glm4_moe(ConfigKeys& keys, ModelConfig& model) {
-  constexpr double kUsualShare = 0.5;  // of a head turns, in the class of transformers
   read_llama_sizes(keys, model);
   if (keys.flag(spelt::kAttentionBias, false)) model.biases = Biases::kQkv;
   model.qk_norm = keys.flag({"use_qk_norm"}, false);
-  read_rotary(keys, model, kUsualShare);
+  read_rotary(keys, model);
   read_experts_of_v3(keys, model);
 }
 
@@ -317,6 +331,8 @@ constexpr Family kExpertFamilies[] = {
     {"glm4_moe", "Glm4MoeDecoderLayer", read_glm4_moe},
     {"glm4v_moe_text", "Glm4vMoeTextDecoderLayer", read_glm4_moe, "glm4_moe"},
     {"gpt_oss", "GptOssDecoderLayer", read_gpt_oss},
+    {"granitemoe", "GraniteMoeDecoderLayer", read_granitemoe},
+    {"granitemoeshared", "GraniteMoeSharedDecoderLayer", read_granitemoeshared},
     {"kimi_k2", "DeepseekV3DecoderLayer", read_deepseek_v3, "deepseek_v3"},
     {"llama4_text", "Llama4TextDecoderLayer", read_llama4_text},
     {"minimax_m2", "MiniMaxM2DecoderLayer", read_minimax_m2},

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
+#include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/foreign/hugging_face/positions.h"
 #include "planner/foreign/hugging_face/spellings.h"
 
@@ -97,6 +99,11 @@ void read_gemma2(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
 }
 
+void read_vaultgemma(ConfigKeys& keys, ModelConfig& model) {
+  read_gemma2(keys, model);
+  model.layer.post_norms = false;
+}
+
 void read_gemma3_text(ConfigKeys& keys, ModelConfig& model) {
   constexpr std::int64_t kUsualTurn = 6, kMostTurn = 10'000;
   read_llama_layers(keys, model);
@@ -113,12 +120,6 @@ void read_gemma3_text(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
 }
 
-void read_ernie4_5(ConfigKeys& keys, ModelConfig& model) {
-  read_llama_sizes(keys, model);
-  if (keys.flag({"use_bias"}, false)) model.biases = Biases::kAll;
-  read_rotary(keys, model);
-}
-
 void read_qwen3_text(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
   model.qk_norm = true;
@@ -126,12 +127,12 @@ void read_qwen3_text(ConfigKeys& keys, ModelConfig& model) {
 }
 
 constexpr Family kFamilies[] = {
-    {"ernie4_5", "Ernie4_5DecoderLayer", read_ernie4_5},
     {"gemma", "GemmaDecoderLayer", read_gemma},
     {"gemma2", "Gemma2DecoderLayer", read_gemma2},
     {"gemma3_text", "Gemma3DecoderLayer", read_gemma3_text},
     {"llama", "LlamaDecoderLayer", read_llama},
     {"mimo", "MiMoDecoderLayer", read_mimo, "qwen2"},
+    {"ministral", "MinistralDecoderLayer", read_mistral},
     {"ministral3", "Ministral3DecoderLayer", read_mistral, "mistral"},
     {"mistral", "MistralDecoderLayer", read_mistral},
     // The same layers, of which some matrices stand side by side.
@@ -143,14 +144,14 @@ constexpr Family kFamilies[] = {
     {"qwen2_vl_text", "Qwen2VLDecoderLayer", read_qwen2, "qwen2"},
     {"qwen3", "Qwen3DecoderLayer", read_qwen3},
     {"qwen3_vl_text", "Qwen3VLTextDecoderLayer", read_qwen3_text, "qwen3"},
+    {"vaultgemma", "VaultGemmaDecoderLayer", read_vaultgemma},
 };
 
 struct Refused {
   std::string_view type, why;
 };
 constexpr Refused kRefused[] = {
-    {"phi",
-     "its output matrix has a bias, which models here have with a transform of the head only"},
+    {"apertus", "its MLP has xIELU, an activation with parameters of its own"},
     {"deepseek_v32", "its attention chooses keys by an indexer, which models here have not"},
     {"glm_moe_dsa", "its attention chooses keys by an indexer, which models here have not"},
     {"deepseek_v4",
@@ -166,12 +167,18 @@ constexpr Refused kRefused[] = {
     {"gemma3n", "its layers have embeddings of their own, which models here have not"},
 };
 
+// A model that several can say is written as of the first of them: those that turn other pairs of a
+// head's elements are the last.
+std::array<std::span<const Family>, 4> all_families() {
+  return {llama_families(), expert_families(), other_families(), dense_families()};
+}
+
 }  // namespace
 
 std::span<const Family> llama_families() { return kFamilies; }
 
 const Family* find_family(std::string_view model_type) {
-  for (const auto& rows : {llama_families(), expert_families(), other_families()})
+  for (const auto& rows : all_families())
     for (const Family& family : rows)
       if (family.type == model_type) return &family;
   return nullptr;
@@ -179,9 +186,8 @@ const Family* find_family(std::string_view model_type) {
 
 std::vector<std::string> family_types() {
   std::vector<std::string> types;
-  for (const auto& rows : {llama_families(), expert_families(), other_families()})
+  for (const auto& rows : all_families())
     for (const Family& family : rows) types.emplace_back(family.type);
-  std::ranges::sort(types);
   return types;
 }
 

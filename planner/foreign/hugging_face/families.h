@@ -23,11 +23,13 @@ struct Family {
   FamilyReader read;
   std::string_view like{};  // another type, whose layers are the same and whose name is written
 };
-// Those of Llama's kind, with a mixture of experts, and the others; each table stands with its
-// readers.
+// Those of Llama's kind, the common ones and others, with a mixture of experts, and the rest; each
+// table stands with its readers. One more is a row there and, made by
+// tests/frameworks/hugging_face_defaults.py, one of defaults.json.
 std::span<const Family> llama_families();
 std::span<const Family> expert_families();
 std::span<const Family> other_families();
+std::span<const Family> dense_families();
 
 // Of a type that is not read: null.
 const Family* find_family(std::string_view model_type);
@@ -50,5 +52,8 @@ Activation plain_activation(const ModelConfig& model);
 void read_llama_sizes(ConfigKeys& keys, ModelConfig& model);
 // The same, with biases as the file has them.
 void read_llama_layers(ConfigKeys& keys, ModelConfig& model);
+
+// Factors of embeddings, scores, branches and logits.
+void read_factors(ConfigKeys& keys, ModelConfig& model);
 
 }  // namespace zplan

@@ -56,7 +56,6 @@ void read_opt(ConfigKeys& keys, ModelConfig& model) {
 }
 
 void read_gpt_neox(ConfigKeys& keys, ModelConfig& model) {
-  constexpr double kUsualShare = 0.25;  // of a head turns, in the class of transformers
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
   model.ffn = keys.whole(spelt::kWidth, kMostSize);
@@ -65,7 +64,7 @@ void read_gpt_neox(ConfigKeys& keys, ModelConfig& model) {
   keys.find({"is_decoder"});
   if (keys.flag(spelt::kParallelResidual, true))
     model.layer.parallel_residual = ParallelResidual::kTwoNorms;
-  read_rotary(keys, model, kUsualShare);
+  read_rotary(keys, model);
 }
 
 void read_bloom(ConfigKeys& keys, ModelConfig& model) {

@@ -114,9 +114,11 @@ TEST(HuggingFace, TurnsLayerTypesIntoTurns) {
   EXPECT_EQ(layer("ssss").full_layers, 0);
   EXPECT_EQ(layer("ssss").window, 4096);
   EXPECT_EQ(layer("ffff").window, 0);
-  EXPECT_THAT(refused(typed(list("fsfs"))),
+  EXPECT_EQ(layer("fsfs").full_layers, 1);
+  EXPECT_TRUE(layer("fsfs").full_layers_first);
+  EXPECT_EQ(layer("fssf").window_layers, 2);
+  EXPECT_THAT(refused(typed(list("sfss"))),
               HasSubstr("/layer_types: expected layers in equal turns"));
-  EXPECT_THAT(refused(typed(list("sfss"))), HasSubstr("/layer_types"));
   EXPECT_THAT(refused(typed(list("sfs"))),
               HasSubstr("expected one for each of the 4 layers, got 3"));
   EXPECT_THAT(refused(typed(list("sfs") + ", \"chunked_attention\"")),
@@ -129,7 +131,7 @@ TEST(HuggingFace, HasWindowsOfQwenOnlyWhereTheFileAsksForThem) {
   EXPECT_EQ(read(file("qwen2", asked + R"(, "max_window_layers": 0)")).model.layer.window, 4096);
   EXPECT_EQ(read(file("qwen2", asked + R"(, "max_window_layers": 32)")).model.layer.window, 0);
   EXPECT_THAT(refused(file("qwen2", asked + R"(, "max_window_layers": 28)")),
-              HasSubstr("/sliding_window: expected layers in equal turns"));
+              HasSubstr("expected turns of up to 16 layers, got 32"));
 }
 
 TEST(HuggingFace, PlacesExperts) {
@@ -151,12 +153,20 @@ TEST(HuggingFace, RefusesByNameWhatCannotBeLowered) {
   EXPECT_THAT(refused(file("mllama")), HasSubstr("attend to the vision tower"));
   EXPECT_THAT(refused(file("gemma3n")),
               HasSubstr("config.json:1:16: /model_type: expected a model that can be planned"));
-  EXPECT_THAT(refused(file("phi")), HasSubstr("its output matrix has a bias"));
+  EXPECT_THAT(refused(file("apertus")), HasSubstr("its MLP has xIELU"));
   EXPECT_THAT(refused(file("lama")), HasSubstr("did you mean \"llama\"?"));
   EXPECT_THAT(refused(file("chatglm", R"("auto_map": {"AutoModel": "modeling_chatglm.X"})")),
               HasSubstr("its own code (auto_map) would have to be run"));
   EXPECT_THAT(refused(file("llama", R"("mlp_bias": true)")),
               HasSubstr("/mlp_bias: expected biases of attention where the MLP has some"));
+  EXPECT_THAT(refused(file("cohere", R"("use_qk_norm": true)")), HasSubstr("/use_qk_norm"));
+  EXPECT_THAT(refused(file("olmo", R"("clip_qkv": 8.0)")), HasSubstr("/clip_qkv"));
+  EXPECT_THAT(refused(file("granite", R"("embedding_multiplier": 1.3)")),
+              HasSubstr("/embedding_multiplier: expected a number whose square is a whole one"));
+  EXPECT_THAT(refused(file("smollm3", R"("no_rope_layers": [1, 0, 1, 1])")),
+              HasSubstr("/no_rope_layers: expected the last of each so many layers"));
+  EXPECT_THAT(refused(file("cohere2", R"("layer_types": null, "sliding_window": null)")),
+              HasSubstr("expected layers with a window"));
   EXPECT_THAT(refused(file("llama", R"("hidden_act": "laplace")")), HasSubstr("/hidden_act"));
   EXPECT_THAT(refused(file("opt", R"("word_embed_proj_dim": 512)")),
               HasSubstr("/word_embed_proj_dim: expected the hidden size, 768"));
@@ -228,6 +238,12 @@ TEST(HuggingFace, CountsFamiliesWithExperts) {
   EXPECT_EQ(count("olmoe", R"("intermediate_size": 1024)"), 6'919'161'856);  // OLMoE-1B-7B
   EXPECT_EQ(count("phimoe", R"("attention_bias": true, "lm_head_bias": true)"),
             41'873'153'344);  // Phi-3.5-MoE
+  EXPECT_EQ(count("granitemoe", R"("attention_multiplier": 0.015625, "embedding_multiplier": 12.0,
+                   "hidden_size": 1024, "intermediate_size": 512, "logits_scaling": 6.0,
+                   "num_attention_heads": 16, "num_experts_per_tok": 8, "num_hidden_layers": 24,
+                   "num_key_value_heads": 8, "num_local_experts": 32, "residual_multiplier": 0.22,
+                   "tie_word_embeddings": true, "vocab_size": 49152)"),
+            1'334'625'280);  // granite-3.1-1b-a400m
   EXPECT_EQ(count("ernie4_5_moe", ""), 21'825'437'888);
   EXPECT_EQ(count("dots1", R"("n_routed_experts": 128, "num_experts_per_tok": 6,
                    "n_shared_experts": 2, "first_k_dense_replace": 1, "hidden_size": 4096)"),
@@ -329,6 +345,43 @@ TEST(HuggingFace, AssumesASequenceAndABatch) {
   EXPECT_THAT(model.assumed[0].sentence, HasSubstr("8192 tokens, of 131072 positions"));
   EXPECT_THAT(model.assumed[1].sentence, HasSubstr("512 sequences"));
   EXPECT_THAT(model.model.source_of("sequence"), HasSubstr("assumed"));
+}
+
+TEST(HuggingFace, ReadsNormsBiasesAndFactorsOfDenseFamilies) {
+  const auto model = [](const char* type, const std::string& keys = "") {
+    return read(file(type, keys)).model;
+  };
+  EXPECT_TRUE(model("olmo2").layer.only_post_norms && model("olmo2").layer.whole_qk_norm);
+  EXPECT_EQ(model("olmo").norm, Norm::kLayerNormFixed);
+  EXPECT_EQ(model("olmo3").layer.window_layers, 3);
+  EXPECT_EQ(model("smollm3").layer.unturned_every, 4);
+  EXPECT_EQ(model("exaone4").layer.unturned_every, 4);
+  EXPECT_EQ(model("exaone4", R"("sliding_window": null)").layer.unturned_every, 0);
+  EXPECT_EQ(model("exaone4", R"("sliding_window_pattern": "LLG")").layer.unturned_every, 3);
+  EXPECT_EQ(model("cohere").layer.logit_divisor, 16 * kFactorUnit);
+  EXPECT_EQ(model("cohere2").layer.parallel_residual, ParallelResidual::kOneNorm);
+  EXPECT_EQ(model("llama", R"("attention_bias": true)").biases, Biases::kAttention);
+  EXPECT_EQ(model("glm").biases, Biases::kQkv);
+  EXPECT_EQ(model("glm").layer.rotary_size, 64);
+  EXPECT_TRUE(model("glm4").layer.post_norms);
+  EXPECT_EQ(model("seed_oss").biases, Biases::kQkv);
+  EXPECT_EQ(model("seed_oss", R"("attention_out_bias": true)").biases, Biases::kAttention);
+  EXPECT_TRUE(model("phi").layer.head_bias);
+  EXPECT_EQ(model("nemotron").layer.activation, Activation::kSquaredRelu);
+  EXPECT_FALSE(model("arcee").gated_mlp);
+  EXPECT_TRUE(model("cwm").layer.full_layers_first);
+  const LayerFeatures bert = model("modernbert").layer;
+  EXPECT_EQ(bert.window, 65) << "64 on either side, and the query's own";
+  EXPECT_EQ(bert.local_rope_theta, 10000);
+  EXPECT_TRUE(bert.bare_first_branch && bert.head_transform);
+  const LayerFeatures granite =
+      model("granite", R"("embedding_multiplier": 12.0, "attention_multiplier": 0.015625,
+                          "residual_multiplier": 0.22, "logits_scaling": 8.0)")
+          .layer;
+  EXPECT_EQ(granite.embedding_square, 144);
+  EXPECT_EQ(granite.attention_divisor, 4096);
+  EXPECT_EQ(granite.residual_factor, 220'000'000);
+  EXPECT_EQ(granite.logit_divisor, 8 * kFactorUnit);
 }
 
 TEST(HuggingFace, IsNamedAsItsFolder) {
