@@ -324,6 +324,7 @@ void read_phimoe(ConfigKeys& keys, ModelConfig& model) {
 }
 
 constexpr Family kExpertFamilies[] = {
+    {"mixtral", "MixtralDecoderLayer", read_mixtral},
     {"deepseek_v2", "DeepseekV2DecoderLayer", read_deepseek_v2},
     {"deepseek_v3", "DeepseekV3DecoderLayer", read_deepseek_v3},
     {"dots1", "Dots1DecoderLayer", read_dots1},
@@ -336,7 +337,6 @@ constexpr Family kExpertFamilies[] = {
     {"kimi_k2", "DeepseekV3DecoderLayer", read_deepseek_v3, "deepseek_v3"},
     {"llama4_text", "Llama4TextDecoderLayer", read_llama4_text},
     {"minimax_m2", "MiniMaxM2DecoderLayer", read_minimax_m2},
-    {"mixtral", "MixtralDecoderLayer", read_mixtral},
     {"olmoe", "OlmoeDecoderLayer", read_olmoe},
     {"phimoe", "PhimoeDecoderLayer", read_phimoe},
     {"qwen2_moe", "Qwen2MoeDecoderLayer", read_qwen2_moe},

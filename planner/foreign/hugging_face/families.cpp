@@ -132,9 +132,9 @@ constexpr Family kFamilies[] = {
     {"gemma3_text", "Gemma3DecoderLayer", read_gemma3_text},
     {"llama", "LlamaDecoderLayer", read_llama},
     {"mimo", "MiMoDecoderLayer", read_mimo, "qwen2"},
-    {"ministral", "MinistralDecoderLayer", read_mistral},
     {"ministral3", "Ministral3DecoderLayer", read_mistral, "mistral"},
     {"mistral", "MistralDecoderLayer", read_mistral},
+    {"ministral", "MinistralDecoderLayer", read_mistral},
     // The same layers, of which some matrices stand side by side.
     {"phi3", "Phi3DecoderLayer", read_mistral},
     {"qwen2", "Qwen2DecoderLayer", read_qwen2},
