@@ -80,6 +80,8 @@ constexpr ExpertField kSharedFfn{"shared_expert_ffn", &ExpertShape::shared_ffn, 
 constexpr ExpertField kGroups{"router_groups", &ExpertShape::groups, 1 << 12};
 constexpr ExpertField kGroupsPerToken{"router_groups_per_token", &ExpertShape::groups_per_token,
                                       1 << 12};
+constexpr ExpertField kExpertLatent{"expert_latent_size", &ExpertShape::latent, 1 << 20};
+constexpr std::string_view kSharedGate = "shared_expert_gate";
 struct ExpertSwitch {
   std::string_view name;
   bool ExpertShape::*member;
@@ -198,6 +200,16 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
     return Contradiction{kSharedFfn.name,
                          "expected no shared_expert_ffn with biases \"all\": its last product has "
                          "none beside those of experts"};
+  if (e.shared_gate && e.shared_ffn == 0)
+    return Contradiction{kSharedGate, "expected no shared_expert_gate without shared_expert_ffn"};
+  if (e.latent > m.hidden)
+    return Contradiction{
+        kExpertLatent.name,
+        fmt::format("expected at most {}, the hidden size, got {}", m.hidden, e.latent)};
+  if (m.has_expert_biases() && e.latent > 0)
+    return Contradiction{kExpertLatent.name,
+                         "expected no expert_latent_size with biases \"all\": the products before "
+                         "and behind experts have none"};
   if (m.has_expert_biases() && e.selection_bias)
     return Contradiction{"router_bias",
                          "expected no router_bias, which only choices follow, with biases "
@@ -392,12 +404,13 @@ void read_experts(JsonObject& object, ModelConfig& model) {
     return node;
   };
   ExpertShape shape;
-  for (const ExpertField& field :
-       {kPerToken, kDenseLayers, kExpertEvery, kExpertFfn, kSharedFfn, kGroups, kGroupsPerToken})
+  for (const ExpertField& field : {kPerToken, kDenseLayers, kExpertEvery, kExpertFfn, kSharedFfn,
+                                   kExpertLatent, kGroups, kGroupsPerToken})
     if (const auto node = member(field.name)) shape.*field.member = node->integer(1, field.max);
   if (const auto node = member(kRouterScores))
     shape.scores =
         node->one_of({"softmax", "sigmoid"}) == "sigmoid" ? Scores::kSigmoid : Scores::kSoftmax;
+  if (const auto node = member(kSharedGate)) shape.shared_gate = node->boolean();
   for (const ExpertSwitch& field : kExpertSwitches)
     if (const auto node = member(field.name)) shape.*field.member = node->boolean();
   for (const ExpertFactor& field : kExpertFactors)
@@ -527,6 +540,8 @@ void add_expert_fields(const ExpertShape& shape, std::vector<ModelField>& all) {
   if (shape.takes_turns()) all.push_back({kExpertEvery.name, shape.every});
   if (shape.dense_layers > 0 || shape.takes_turns()) all.push_back({kExpertFfn.name, shape.ffn});
   if (shape.shared_ffn > 0) all.push_back({kSharedFfn.name, shape.shared_ffn});
+  if (shape.shared_gate) all.push_back({kSharedGate, true});
+  if (shape.latent > 0) all.push_back({kExpertLatent.name, shape.latent});
   if (shape.groups > 1)
     for (const ExpertField& field : {kGroups, kGroupsPerToken})
       all.push_back({field.name, shape.*field.member});
@@ -578,8 +593,10 @@ std::int64_t ModelConfig::attention_bound() const {
 }
 
 std::int64_t ModelConfig::uncut_elements() const {
-  if (!latent) return 0;
-  return hidden * (latent->query_rank + latent->key_value_rank + latent->rope_size);
+  std::int64_t columns = 0;
+  if (latent) columns += latent->query_rank + latent->key_value_rank + latent->rope_size;
+  if (experts) columns += 2 * experts->latent + (experts->shared_gate ? 1 : 0);
+  return hidden * columns;
 }
 
 std::int64_t ModelConfig::width_divisor() const {
@@ -661,17 +678,20 @@ std::vector<ModelConfig> model_catalogue() {
   return models;
 }
 
+std::optional<ModelConfig> catalogue_model(std::string_view name) {
+  for (ModelConfig& model : model_catalogue())
+    if (answers_to(model, name)) return std::move(model);
+  return std::nullopt;
+}
+
 ModelConfig load_model(std::string_view name_or_path) {
   if (looks_like_path(name_or_path)) {
     const std::string path(name_or_path);
     return parse_model(read_text_file(path), path);
   }
-  const std::vector<ModelConfig> models = model_catalogue();
-  for (const ModelConfig& model : models) {
-    if (answers_to(model, name_or_path)) return model;
-  }
+  if (auto model = catalogue_model(name_or_path)) return *std::move(model);
   if (const auto size = parse_model_size(name_or_path)) return model_of_size(*size, name_or_path);
-  fail_unknown(name_or_path, models);
+  fail_unknown(name_or_path, model_catalogue());
 }
 
 }  // namespace zplan

@@ -58,6 +58,12 @@ struct ExpertShape {
   std::int64_t dense_layers = 0;  // the first layers, which have an MLP instead
   std::int64_t every = 1;         // of the others the first and every so-many-th have experts
   std::int64_t shared_ffn = 0;    // of a further MLP that all tokens go through; 0: none
+  // What that gives is multiplied by the sigmoid of a product of the token with a vector, a gate.
+  bool shared_gate = false;
+  // Experts work on so many elements of a token: a matrix h x l before them makes these of all of
+  // it, one of l x h behind their sum the other way round. The expert that all tokens share has h.
+  // 0: all have h.
+  std::int64_t latent = 0;
   Scores scores = Scores::kSoftmax;
   bool renormalised = true;  // the weights of the chosen ones sum to 1
   // Experts in `groups` equal groups, of which a token goes to those of up to `groups_per_token`:
@@ -156,7 +162,11 @@ struct ModelConfig {
   // Whether each expert has biases, and how many it has then.
   bool has_expert_biases() const { return experts && biases == Biases::kAll; }
   std::int64_t expert_bias_width() const {
-    return has_expert_biases() ? (gated_mlp ? 2 : 1) * experts->ffn + hidden : 0;
+    return has_expert_biases() ? (gated_mlp ? 2 : 1) * experts->ffn + expert_hidden() : 0;
+  }
+  // Elements of a token that experts work on.
+  std::int64_t expert_hidden() const {
+    return experts && experts->latent > 0 ? experts->latent : hidden;
   }
   std::int64_t expert_count() const { return experts ? experts->count : 0; }
   std::int64_t experts_per_token() const { return experts ? experts->per_token : 0; }
@@ -204,6 +214,9 @@ void set_architecture(ModelConfig& model, Architecture architecture);
 // `name_or_path`: a file when it looks like a path (planner/core/text.h), else a catalogue name or
 // alias ("1T", "gpt2"), case-insensitive. Throws Error naming the nearest names.
 ModelConfig load_model(std::string_view name_or_path);
+
+// A model of the catalogue by its name or an alias, case-insensitive; nothing: there is none.
+std::optional<ModelConfig> catalogue_model(std::string_view name);
 
 // Reads one "zplan.model/1" document; `file_name` stands for it in messages.
 ModelConfig parse_model(std::string text, std::string file_name);

@@ -55,16 +55,19 @@ std::int64_t latent_width(const LatentShape& latent) {
 }
 
 // The first products and the second of an MLP of this width.
-std::int64_t mlp_parameter_count(const ModelConfig& model, std::int64_t width) {
-  return model.hidden * width * (model.gated_mlp ? 3 : 2);
+std::int64_t mlp_parameter_count(const ModelConfig& model, std::int64_t width,
+                                 std::int64_t hidden) {
+  return hidden * width * (model.gated_mlp ? 3 : 2);
 }
 
 // Of the MLP, or of router, so many of the experts and the shared one.
 std::int64_t feed_forward_parameter_count(const ModelConfig& model, std::int64_t experts) {
-  if (!model.experts) return mlp_parameter_count(model, model.ffn);
+  const std::int64_t h = model.hidden;
+  if (!model.experts) return mlp_parameter_count(model, model.ffn, h);
   const ExpertShape& shape = *model.experts;
-  return model.hidden * shape.count +
-         mlp_parameter_count(model, experts * shape.ffn + shape.shared_ffn);
+  return h * (shape.count + (shape.shared_gate ? 1 : 0) + 2 * shape.latent) +
+         mlp_parameter_count(model, experts * shape.ffn, model.expert_hidden()) +
+         mlp_parameter_count(model, shape.shared_ffn, h);
 }
 
 std::int64_t attention_parameter_count(const ModelConfig& model) {
@@ -99,7 +102,7 @@ std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t 
   const std::int64_t others = all - dense;
   return all * attention_parameter_count(model) + mtp_projection_count(model) +
          (model.layers - model.encoder_layers) * cross_parameter_count(model) +
-         dense * mlp_parameter_count(model, model.ffn) +
+         dense * mlp_parameter_count(model, model.ffn, model.hidden) +
          others * feed_forward_parameter_count(model, experts) +
          (model.vocab + (model.layer.head_transform ? model.hidden : 0)) * model.hidden;
 }

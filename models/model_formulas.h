@@ -6,7 +6,8 @@
 //             sec 2.1]: h q + q a (n + r), or h a (n + r); h (c + r) + c a (n + v); proj a v h
 //   biases    of qkv (a + 2g) d, proj h, first of the MLP f (gated 2f), second h, as the model has
 //             with E experts of f: router E h and of the products E times as much, with a shared
-//             one of f' besides; of these a token goes through k and the shared one. Of the biases
+//             one of f' besides; of these a token goes through k and the shared one. A gate of that
+//             has h, a latent of l elements 2 h l, and experts l in the place of h. Of the biases
 //             of the MLP E times as many, and E of the router
 //   norms     two LayerNorms 4h or RMSNorms 2h, one where it serves both branches of a parallel
 //             residual, two more of what branches give; without a bias half of a LayerNorm, fixed

@@ -28,6 +28,7 @@ import golden_blender
 import golden_dense
 import golden_families
 import golden_deepseek
+import golden_gated_experts
 import golden_gpt2
 import golden_gpt_oss
 import golden_llama
@@ -44,7 +45,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
           *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
-          golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, *golden_dense.MODELS)
+          golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, *golden_dense.MODELS,
+          golden_gated_experts.MODEL)
 
 TRAIN = {
     "seed": 0,

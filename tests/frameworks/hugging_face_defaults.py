@@ -38,14 +38,20 @@ def source(names):
     return text
 
 
-def model_types():
-    return sorted(re.findall(r'\{"(\w+)", "\w+",\s+read_\w+\}', source(["families.cpp"])))
+def family_files():
+    return [name for name in sorted(os.listdir(READERS)) if name.endswith("families.cpp")]
+
+
+def model_types(classes):
+    """Of those that have the layers of another type the ones that have a class of their own."""
+    rows = re.findall(r'\{"([\w-]+)",\s+"\w+",\s+read_\w+(?:,\s+"(\w+)")?\}', source(family_files()))
+    return sorted(name for name, like in rows
+                  if not like or (name in classes and not classes[name].sub_configs))  # fmt: skip
 
 
 def spelt_keys():
-    files = [name for name in os.listdir(READERS)
-             if name.endswith("families.cpp") or name.startswith(("positions.", "spellings."))]  # fmt: skip
-    return sorted(set(re.findall(r'"([a-z]\w*)"', source(files))))
+    files = [name for name in os.listdir(READERS) if name.startswith(("positions.", "spellings."))]
+    return sorted(set(re.findall(r'"([a-z]\w*)"', source(files + family_files()))))
 
 
 def theta_of(kind):
@@ -82,7 +88,7 @@ def document():
     return {
         "schema": "zplan.hugging_face/1",
         "transformers": transformers.__version__,
-        "model_types": {name: defaults_of(CONFIG_MAPPING[name], keys) for name in model_types()},
+        "model_types": {name: defaults_of(CONFIG_MAPPING[name], keys) for name in model_types(CONFIG_MAPPING)},
     }
 
 
@@ -115,12 +121,14 @@ def count_of(path):
 
     with open(path, encoding="utf-8") as file:
         fields = json.load(file)
-    fields = fields.get("text_config", fields)
+    fields = fields.get("text_config") or fields
     fields.pop("quantization_config", None)
     fields.pop("auto_map", None)
     config = AutoConfig.for_model(**fields)
-    kind = {"bert": AutoModelForMaskedLM, "modernbert": AutoModelForMaskedLM,
-            "t5": AutoModelForSeq2SeqLM}.get(fields["model_type"], AutoModelForCausalLM)  # fmt: skip
+    masked = ("bert", "camembert", "modernbert", "roberta", "xlm-roberta")
+    kind = dict.fromkeys(masked, AutoModelForMaskedLM) | dict.fromkeys(
+        ("blenderbot", "mt5", "t5"), AutoModelForSeq2SeqLM)  # fmt: skip
+    kind = kind.get(fields["model_type"], AutoModelForCausalLM)
     with torch.device("meta"):
         model = kind.from_config(config)
     tensors = {id(tensor): tensor for tensor in model.parameters()}

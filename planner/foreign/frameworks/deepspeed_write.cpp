@@ -65,7 +65,7 @@ class DeepSpeedWriting {
     keys_.add("zero_optimization.stage3_param_persistence_threshold", 0);
     if (plan_.gather.by_layer())
       keys_.put("zero_optimization.leaf_module.classes",
-                fmt::format("[\"{}\"]", family_layer(model_type_of(plan_, model_))));
+                fmt::format("[\"{}\"]", layer_class_of(plan_, model_)));
     if (plan_.secondary > 1)
       keys_.add("zero_optimization.zero_hpz_partition_size", plan_.secondary);
   }

@@ -201,7 +201,7 @@ std::vector<KeyValue> trainer_keys(const Plan& plan, const ModelConfig& model) {
     keys.add("fsdp_config.reshard_after_forward", true);
     keys.add("fsdp_config.activation_checkpointing", plan.all_full());
     keys.put("fsdp_config.transformer_layer_cls_to_wrap",
-             fmt::format("[\"{}\"]", family_layer(model_type_of(plan, model))));
+             fmt::format("[\"{}\"]", layer_class_of(plan, model)));
   }
   return std::move(keys).keys();
 }

@@ -83,8 +83,6 @@ void read_cohere_layers(ConfigKeys& keys, ModelConfig& model) {
   note_pairs(keys);
 }
 
-}  // namespace
-
 void read_olmo(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
   model.norm = Norm::kLayerNormFixed;
@@ -132,24 +130,6 @@ void read_granite(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
   read_rotary(keys, model);
   read_factors(keys, model);
-}
-
-void read_factors(ConfigKeys& keys, ModelConfig& model) {
-  const auto factor = [&](const Names& names) -> std::optional<std::pair<JsonNode, double>> {
-    const auto node = keys.find(names);
-    if (!node) return std::nullopt;
-    return std::pair{*node, node->number(kLeastFactor, kMostRealFactor)};
-  };
-  LayerFeatures& layer = model.layer;
-  if (const auto x = factor(spelt::kEmbeddingFactor); x && x->second != 1)
-    layer.embedding_square = whole_near(x->first, x->second * x->second, "square");
-  if (const auto x = factor(spelt::kAttentionFactor)) {
-    const std::int64_t divisor =
-        whole_near(x->first, 1 / (x->second * x->second), "square's reciprocal");
-    layer.attention_divisor = divisor == model.head_size() ? 0 : divisor;
-  }
-  if (const auto x = factor(spelt::kResidualFactor)) layer.residual_factor = in_units(x->second);
-  if (const auto x = factor(spelt::kLogitDivisor)) layer.logit_divisor = in_units(x->second);
 }
 
 void read_cohere(ConfigKeys& keys, ModelConfig& model) {
@@ -274,5 +254,51 @@ void read_modernbert(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
   keys.note("its head is that of masked tokens");
 }
+
+constexpr Family kDenseFamilies[] = {
+    {"arcee", "ArceeDecoderLayer", read_arcee},
+    {"cwm", "CwmDecoderLayer", read_cwm},
+    {"exaone4", "Exaone4DecoderLayer", read_exaone4},
+    {"granite", "GraniteDecoderLayer", read_granite},
+    {"jais2", "Jais2DecoderLayer", read_nemotron},
+    {"modernbert", "ModernBertEncoderLayer", read_modernbert},
+    {"nemotron", "NemotronDecoderLayer", read_nemotron},
+    {"olmo", "OlmoDecoderLayer", read_olmo},
+    {"olmo2", "Olmo2DecoderLayer", read_olmo2},
+    {"olmo3", "Olmo3DecoderLayer", read_olmo3},
+    {"phi", "PhiDecoderLayer", read_phi},
+    {"seed_oss", "SeedOssDecoderLayer", read_seed_oss},
+    {"smollm3", "SmolLM3DecoderLayer", read_smollm3},
+    {"stablelm", "StableLmDecoderLayer", read_stablelm},
+    {"starcoder2", "Starcoder2DecoderLayer", read_starcoder2},
+    {"cohere", "CohereDecoderLayer", read_cohere},
+    {"cohere2", "Cohere2DecoderLayer", read_cohere2},
+    {"ernie4_5", "Ernie4_5DecoderLayer", read_ernie4_5},
+    {"glm", "GlmDecoderLayer", read_glm},
+    {"glm4", "Glm4DecoderLayer", read_glm4},
+    {"helium", "HeliumDecoderLayer", read_helium},
+};
+
+}  // namespace
+
+void read_factors(ConfigKeys& keys, ModelConfig& model) {
+  const auto factor = [&](const Names& names) -> std::optional<std::pair<JsonNode, double>> {
+    const auto node = keys.find(names);
+    if (!node) return std::nullopt;
+    return std::pair{*node, node->number(kLeastFactor, kMostRealFactor)};
+  };
+  LayerFeatures& layer = model.layer;
+  if (const auto x = factor(spelt::kEmbeddingFactor); x && x->second != 1)
+    layer.embedding_square = whole_near(x->first, x->second * x->second, "square");
+  if (const auto x = factor(spelt::kAttentionFactor)) {
+    const std::int64_t divisor =
+        whole_near(x->first, 1 / (x->second * x->second), "square's reciprocal");
+    layer.attention_divisor = divisor == model.head_size() ? 0 : divisor;
+  }
+  if (const auto x = factor(spelt::kResidualFactor)) layer.residual_factor = in_units(x->second);
+  if (const auto x = factor(spelt::kLogitDivisor)) layer.logit_divisor = in_units(x->second);
+}
+
+std::span<const Family> dense_families() { return kDenseFamilies; }
 
 }  // namespace zplan

@@ -45,10 +45,8 @@ void read_latent(ConfigKeys& keys, ModelConfig& model) {
   model.kv_heads = model.heads;
 }
 
-// Layers and experts of DeepSeek's models; `scores`: where the file does not say.
-void read_deepseek(ConfigKeys& keys, ModelConfig& model, std::string_view usual_scores) {
-  read_llama_layers(keys, model);
-  read_latent(keys, model);
+// Experts as DeepSeek's models have them; `usual_scores`: where the file does not say.
+void read_deepseek_experts(ConfigKeys& keys, ModelConfig& model, std::string_view usual_scores) {
   ExpertShape experts = read_choice(keys);
   experts.ffn = keys.whole(spelt::kExpertWidth, kMostWidth);
   experts.dense_layers = keys.whole_or(spelt::kFirstDense, kMostLayers, 0);
@@ -68,13 +66,33 @@ void read_deepseek(ConfigKeys& keys, ModelConfig& model, std::string_view usual_
   model.experts = experts;
 }
 
+void read_deepseek(ConfigKeys& keys, ModelConfig& model, std::string_view usual_scores) {
+  read_llama_layers(keys, model);
+  read_latent(keys, model);
+  read_deepseek_experts(keys, model, usual_scores);
+}
+
 void read_groups(ConfigKeys& keys, ExpertShape& experts) {
   experts.groups = std::max<std::int64_t>(1, keys.whole_or(spelt::kGroups, kMostExperts, 1));
   experts.groups_per_token =
       std::max<std::int64_t>(1, keys.whole_or(spelt::kGroupsPerToken, kMostExperts, 1));
 }
 
-}  // namespace
+// A bias that choices alone follow.
+void add_choice_bias(ConfigKeys& keys, ExpertShape& experts) {
+  experts.selection_bias = true;
+  keys.note(
+      "the bias by which its routers choose counts among the parameters, as in published weights; "
+      "the class of transformers has it as a buffer");
+}
+
+// Experts of DeepSeek-V3 beside attention of Llama's kind.
+void read_experts_of_v3(ConfigKeys& keys, ModelConfig& model) {
+  read_deepseek_experts(keys, model, "sigmoid");
+  read_groups(keys, *model.experts);
+  add_choice_bias(keys, *model.experts);
+  note_further_layers(keys);
+}
 
 void read_mixtral(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
@@ -86,12 +104,11 @@ void read_mixtral(ConfigKeys& keys, ModelConfig& model) {
   model.experts = experts;
 }
 
-void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
-  read_llama_layers(keys, model);
-  model.qk_norm = true;
+// Windows, positions and experts of Qwen's models with experts.
+void read_qwen_experts(ConfigKeys& keys, ModelConfig& model) {
   const auto window = keys.find(spelt::kWindow);
   if (keys.flag(spelt::kUsesWindow, false) && window) read_windows(keys, model, all_layers(model));
-  keys.find({"max_window_layers"});
+  for (const char* key : {"max_window_layers", "layer_types"}) keys.find({key});
   read_rotary(keys, model);
   ExpertShape experts = read_choice(keys);
   experts.ffn = keys.whole(spelt::kExpertWidth, kMostWidth);
@@ -107,6 +124,40 @@ void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
   }
   if (experts.dense_layers == 0) model.ffn = experts.ffn;
   model.experts = experts;
+}
+
+void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  model.qk_norm = true;
+  read_qwen_experts(keys, model);
+}
+
+void read_qwen2_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  if (keys.flag({"qkv_bias"}, true)) model.biases = Biases::kQkv;
+  read_qwen_experts(keys, model);
+  model.experts->shared_ffn = keys.whole({"shared_expert_intermediate_size"}, kMostWidth);
+  model.experts->shared_gate = true;
+}
+
+void read_granitemoe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_rotary(keys, model);
+  read_factors(keys, model);
+  ExpertShape experts = read_choice(keys);
+  experts.ffn = model.ffn;
+  experts.balance = balance_of(keys);
+  model.experts = experts;
+}
+
+void read_granitemoeshared(ConfigKeys& keys, ModelConfig& model) {
+  read_granitemoe(keys, model);
+  model.experts->shared_ffn = keys.whole_or(spelt::kSharedWidth, kMostWidth, 0);
+}
+
+void read_qwen3_vl_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_qwen3_moe(keys, model);
+  model.experts->renormalised = true;  // whatever the file says
 }
 
 void read_gpt_oss(ConfigKeys& keys, ModelConfig& model) {
@@ -150,15 +201,52 @@ void read_deepseek_v3(ConfigKeys& keys, ModelConfig& model) {
   read_deepseek(keys, model, "sigmoid");
   if (const auto method = keys.stated(spelt::kMethod)) method->one_of({"noaux_tc"});
   read_groups(keys, *model.experts);
-  model.experts->selection_bias = true;
+  add_choice_bias(keys, *model.experts);
   keys.find({"seq_aux"});
-  if (const auto more = keys.stated({"num_nextn_predict_layers", "num_mtp_layers"});
-      more && whole_number(*more, 0, kMostLayers) > 0)
-    keys.note(
-        fmt::format("{} is left out, as transformers does: the layers that predict further tokens, "
-                    "with their parameters; a model file of zplan states them as mtp_layers",
-                    more->pointer()));
+  note_further_layers(keys);
   read_rotary(keys, model);
+}
+
+void read_glm4_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  if (keys.flag(spelt::kAttentionBias, false)) model.biases = Biases::kQkv;
+  model.qk_norm = keys.flag({"use_qk_norm"}, false);
+  read_rotary(keys, model);
+  read_experts_of_v3(keys, model);
+}
+
+void read_dots1(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  keys.demand(spelt::kAttentionBias, false, false, "linear layers have no biases");
+  model.qk_norm = true;
+  read_windows_from(keys, model, keys.whole_or({"max_window_layers"}, kMostSize, 0));
+  read_rotary(keys, model);
+  read_experts_of_v3(keys, model);
+}
+
+void read_ernie4_5_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  keys.demand({"use_bias"}, false, false, "linear layers have no biases");
+  read_rotary(keys, model);
+  ExpertShape experts;
+  experts.count = keys.whole({"moe_num_experts"}, kMostExperts);
+  experts.per_token = keys.whole({"moe_k"}, kMostChosen);
+  experts.ffn = keys.whole(spelt::kExpertWidth, kMostWidth);
+  experts.shared_ffn =
+      std::min(keys.whole_or({"moe_num_shared_experts"}, kMostChosen, 0) * experts.ffn, kMostWidth);
+  experts.dense_layers = keys.whole_or({"moe_layer_start_index"}, kMostLayers, 0);
+  if (const auto last = keys.stated({"moe_layer_end_index"});
+      last && whole_number(*last, -1, kMostLayers) != -1 &&
+      last->integer(0, kMostLayers) < model.layers - 1)
+    last->fail_expected(
+        fmt::format("-1 or {}: all layers behind the first ones have experts", model.layers - 1));
+  if (const auto every = keys.stated({"moe_layer_interval"});
+      every && whole_number(*every, 1, kMostLayers) != 1)
+    every->fail_expected("1: all layers behind the first ones have experts");
+  experts.balance = balance_of(keys);
+  experts.selection_bias = true;
+  if (experts.dense_layers == 0) model.ffn = experts.ffn;
+  model.experts = experts;
 }
 
 void read_llama4_text(ConfigKeys& keys, ModelConfig& model) {
@@ -179,5 +267,95 @@ void read_llama4_text(ConfigKeys& keys, ModelConfig& model) {
   keys.note("scores weigh what experts give, not what they are given");
   keys.note("all tokens are seen, not those of the same chunk of attention_chunk_size only");
 }
+
+void read_minimax_m2(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  model.qk_norm = model.layer.whole_qk_norm = true;
+  keys.demand({"use_qk_norm"}, true, true, "queries and keys are normalised");
+  if (const auto kind = keys.stated({"qk_norm_type"})) kind->one_of({"per_layer"});
+  read_rotary(keys, model);
+  if (const auto turning = keys.stated({"rotary_dim"}))
+    if (const auto size = whole_number(*turning, 1, kMostHead); size != model.head_size())
+      model.layer.rotary_size = size;
+  ExpertShape experts = read_choice(keys);
+  experts.ffn = model.ffn;
+  experts.scores = Scores::kSigmoid;
+  if (const auto scores = keys.stated({"scoring_func"})) scores->one_of({"sigmoid"});
+  if (const auto shared = keys.stated({"shared_intermediate_size"});
+      shared && whole_number(*shared, 0, kMostWidth) != 0)
+    shared->fail_expected("0: no expert is shared by all tokens");
+  keys.demand({"use_routing_bias"}, true, true, "routers choose by a bias, too");
+  add_choice_bias(keys, experts);
+  model.experts = experts;
+  for (const char* key : {"use_mtp", "mtp_transformer_layers"}) keys.find({key});
+  note_further_layers(keys);
+}
+
+void read_olmoe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  if (keys.flag(spelt::kAttentionBias, false)) model.biases = Biases::kAttention;
+  if (const auto most = keys.find({"clip_qkv"}))
+    most->fail_expected("null: queries, keys and values are not clipped");
+  model.qk_norm = model.layer.whole_qk_norm = true;
+  read_rotary(keys, model);
+  ExpertShape experts = read_choice(keys);
+  experts.ffn = model.ffn;
+  experts.renormalised = keys.flag(spelt::kRenormalised, false);
+  experts.balance = balance_of(keys);
+  model.experts = experts;
+}
+
+void read_phimoe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  model.norm = Norm::kLayerNorm;
+  if (keys.flag(spelt::kAttentionBias, false)) model.biases = Biases::kAttention;
+  model.layer.head_bias = keys.flag({"lm_head_bias"}, false);
+  read_windows(keys, model, all_layers(model));
+  read_rotary(keys, model);
+  ExpertShape experts = read_choice(keys);
+  experts.ffn = model.ffn;
+  experts.balance = balance_of(keys);
+  model.experts = experts;
+  keys.find({"input_jitter_noise"});
+  keys.note(
+      "each token goes to the experts with the best scores, of which its weights are a softmax; in "
+      "training its class chooses by chance (sparse mixing): other numbers, as many bytes and "
+      "flop");
+}
+
+constexpr Family kExpertFamilies[] = {
+    {"mixtral", "MixtralDecoderLayer", read_mixtral},
+    {"deepseek_v2", "DeepseekV2DecoderLayer", read_deepseek_v2},
+    {"deepseek_v3", "DeepseekV3DecoderLayer", read_deepseek_v3},
+    {"dots1", "Dots1DecoderLayer", read_dots1},
+    {"ernie4_5_moe", "Ernie4_5_MoeDecoderLayer", read_ernie4_5_moe},
+    {"glm4_moe", "Glm4MoeDecoderLayer", read_glm4_moe},
+    {"glm4v_moe_text", "Glm4vMoeTextDecoderLayer", read_glm4_moe, "glm4_moe"},
+    {"gpt_oss", "GptOssDecoderLayer", read_gpt_oss},
+    {"granitemoe", "GraniteMoeDecoderLayer", read_granitemoe},
+    {"granitemoeshared", "GraniteMoeSharedDecoderLayer", read_granitemoeshared},
+    {"kimi_k2", "DeepseekV3DecoderLayer", read_deepseek_v3, "deepseek_v3"},
+    {"llama4_text", "Llama4TextDecoderLayer", read_llama4_text},
+    {"minimax_m2", "MiniMaxM2DecoderLayer", read_minimax_m2},
+    {"olmoe", "OlmoeDecoderLayer", read_olmoe},
+    {"phimoe", "PhimoeDecoderLayer", read_phimoe},
+    {"qwen2_moe", "Qwen2MoeDecoderLayer", read_qwen2_moe},
+    {"qwen3_moe", "Qwen3MoeDecoderLayer", read_qwen3_moe},
+    {"qwen3_vl_moe_text", "Qwen3VLMoeTextDecoderLayer", read_qwen3_vl_moe, "qwen3_moe"},
+};
+
+}  // namespace
+
+void note_further_layers(ConfigKeys& keys) {
+  if (const auto more =
+          keys.stated({"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"});
+      more && whole_number(*more, 0, kMostLayers) > 0)
+    keys.note(
+        fmt::format("{} is left out, as transformers does: the layers that predict further tokens, "
+                    "with their parameters; a model file of zplan states them as mtp_layers",
+                    more->pointer()));
+}
+
+std::span<const Family> expert_families() { return kExpertFamilies; }
 
 }  // namespace zplan

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -51,9 +52,7 @@ void read_qwen_windows(ConfigKeys& keys, ModelConfig& model) {
     keys.find(spelt::kLayerTypes);
     return;
   }
-  std::vector<bool> layers = all_layers(model);
-  std::fill_n(layers.begin(), std::min(first, model.layers), false);
-  read_windows(keys, model, std::move(layers));
+  read_windows_from(keys, model, first);
 }
 
 void read_qwen2(ConfigKeys& keys, ModelConfig& model) {
@@ -61,6 +60,15 @@ void read_qwen2(ConfigKeys& keys, ModelConfig& model) {
   model.biases = Biases::kQkv;
   read_qwen_windows(keys, model);
   read_rotary(keys, model);
+}
+
+// Qwen2 before modules that predict further tokens.
+void read_mimo(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  if (keys.flag(spelt::kAttentionBias, true)) model.biases = Biases::kQkv;
+  read_qwen_windows(keys, model);
+  read_rotary(keys, model);
+  note_further_layers(keys);
 }
 
 void read_qwen3(ConfigKeys& keys, ModelConfig& model) {
@@ -112,58 +120,31 @@ void read_gemma3_text(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
 }
 
-// One more is a row here and, made by tests/frameworks/hugging_face_defaults.py, one of
-// defaults.json. A model that several can say is written as of the first of them: those that turn
-// other pairs of a head's elements are the last.
-struct Family {
-  std::string_view type, layer;  // the class of its layers in transformers
-  FamilyReader read;
-};
+void read_qwen3_text(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  model.qk_norm = true;
+  read_rotary(keys, model);
+}
+
 constexpr Family kFamilies[] = {
-    {"bert", "BertLayer", read_bert},
-    {"bloom", "BloomBlock", read_bloom},
-    {"deepseek_v2", "DeepseekV2DecoderLayer", read_deepseek_v2},
-    {"deepseek_v3", "DeepseekV3DecoderLayer", read_deepseek_v3},
     {"gemma", "GemmaDecoderLayer", read_gemma},
     {"gemma2", "Gemma2DecoderLayer", read_gemma2},
     {"gemma3_text", "Gemma3DecoderLayer", read_gemma3_text},
-    {"gpt2", "GPT2Block", read_gpt2},
-    {"gpt_neox", "GPTNeoXLayer", read_gpt_neox},
-    {"gpt_oss", "GptOssDecoderLayer", read_gpt_oss},
     {"llama", "LlamaDecoderLayer", read_llama},
-    {"llama4_text", "Llama4TextDecoderLayer", read_llama4_text},
+    {"mimo", "MiMoDecoderLayer", read_mimo, "qwen2"},
+    {"ministral3", "Ministral3DecoderLayer", read_mistral, "mistral"},
     {"mistral", "MistralDecoderLayer", read_mistral},
-    {"mixtral", "MixtralDecoderLayer", read_mixtral},
-    {"opt", "OPTDecoderLayer", read_opt},
+    {"ministral", "MinistralDecoderLayer", read_mistral},
     // The same layers, of which some matrices stand side by side.
     {"phi3", "Phi3DecoderLayer", read_mistral},
     {"qwen2", "Qwen2DecoderLayer", read_qwen2},
+    {"qwen2_5_vl", "Qwen2_5_VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen2_5_vl_text", "Qwen2_5_VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen2_vl", "Qwen2VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen2_vl_text", "Qwen2VLDecoderLayer", read_qwen2, "qwen2"},
     {"qwen3", "Qwen3DecoderLayer", read_qwen3},
-    {"qwen3_moe", "Qwen3MoeDecoderLayer", read_qwen3_moe},
-    {"t5", "T5Block", read_t5},
-    {"arcee", "ArceeDecoderLayer", read_arcee},
-    {"cwm", "CwmDecoderLayer", read_cwm},
-    {"exaone4", "Exaone4DecoderLayer", read_exaone4},
-    {"granite", "GraniteDecoderLayer", read_granite},
-    {"jais2", "Jais2DecoderLayer", read_nemotron},
-    {"ministral", "MinistralDecoderLayer", read_mistral},
-    {"modernbert", "ModernBertEncoderLayer", read_modernbert},
-    {"nemotron", "NemotronDecoderLayer", read_nemotron},
-    {"olmo", "OlmoDecoderLayer", read_olmo},
-    {"olmo2", "Olmo2DecoderLayer", read_olmo2},
-    {"olmo3", "Olmo3DecoderLayer", read_olmo3},
-    {"phi", "PhiDecoderLayer", read_phi},
-    {"seed_oss", "SeedOssDecoderLayer", read_seed_oss},
-    {"smollm3", "SmolLM3DecoderLayer", read_smollm3},
-    {"stablelm", "StableLmDecoderLayer", read_stablelm},
-    {"starcoder2", "Starcoder2DecoderLayer", read_starcoder2},
+    {"qwen3_vl_text", "Qwen3VLTextDecoderLayer", read_qwen3_text, "qwen3"},
     {"vaultgemma", "VaultGemmaDecoderLayer", read_vaultgemma},
-    {"cohere", "CohereDecoderLayer", read_cohere},
-    {"cohere2", "Cohere2DecoderLayer", read_cohere2},
-    {"ernie4_5", "Ernie4_5DecoderLayer", read_ernie4_5},
-    {"glm", "GlmDecoderLayer", read_glm},
-    {"glm4", "Glm4DecoderLayer", read_glm4},
-    {"helium", "HeliumDecoderLayer", read_helium},
 };
 
 struct Refused {
@@ -171,29 +152,43 @@ struct Refused {
 };
 constexpr Refused kRefused[] = {
     {"apertus", "its MLP has xIELU, an activation with parameters of its own"},
-    {"qwen2_moe", "its shared expert has a gate of its own, which models here have not"},
-    {"llama4", "it has a vision tower, and models here read text"},
+    {"deepseek_v32", "its attention chooses keys by an indexer, which models here have not"},
+    {"glm_moe_dsa", "its attention chooses keys by an indexer, which models here have not"},
+    {"deepseek_v4",
+     "its attention chooses and compresses keys, and its residual stream has several lanes, which "
+     "models here have not"},
+    {"gemma4_text", "its layers have heads of two sizes in turn, which models here have not"},
+    {"hunyuan_v1_dense",
+     "norms of queries and keys stand behind positions, where models here have them before"},
+    {"mimo_v2_flash",
+     "its layers have heads of several shapes in turn, which models here have not"},
+    {"whisper", "it reads sound, and models here text"},
+    {"mllama", "some of its layers attend to the vision tower, which models here have not"},
     {"gemma3n", "its layers have embeddings of their own, which models here have not"},
 };
 
-}  // namespace
-
-std::vector<std::string> family_types() {
-  std::vector<std::string> types;
-  for (const Family& family : kFamilies) types.emplace_back(family.type);
-  return types;
+// A model that several can say is written as of the first of them: those that turn other pairs of a
+// head's elements are the last.
+std::array<std::span<const Family>, 4> all_families() {
+  return {llama_families(), expert_families(), other_families(), dense_families()};
 }
 
-FamilyReader family_reader(std::string_view model_type) {
-  for (const Family& family : kFamilies)
-    if (family.type == model_type) return family.read;
+}  // namespace
+
+std::span<const Family> llama_families() { return kFamilies; }
+
+const Family* find_family(std::string_view model_type) {
+  for (const auto& rows : all_families())
+    for (const Family& family : rows)
+      if (family.type == model_type) return &family;
   return nullptr;
 }
 
-std::string_view family_layer(std::string_view model_type) {
-  for (const Family& family : kFamilies)
-    if (family.type == model_type) return family.layer;
-  return {};
+std::vector<std::string> family_types() {
+  std::vector<std::string> types;
+  for (const auto& rows : all_families())
+    for (const Family& family : rows) types.emplace_back(family.type);
+  return types;
 }
 
 std::string_view refused_family(std::string_view model_type) {
@@ -244,7 +239,7 @@ void read_sizes(ConfigKeys& keys, ModelConfig& model) {
   read_epsilon(keys, model);
 }
 
-void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
+void read_llama_sizes(ConfigKeys& keys, ModelConfig& model) {
   set_architecture(model, Architecture::kLlama);
   read_sizes(keys, model);
   model.ffn = keys.whole(spelt::kWidth, kMostSize);
@@ -252,6 +247,10 @@ void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
   const std::int64_t size = keys.whole_or(spelt::kHeadSize, kMostSize, 0);
   if (size * model.heads != model.hidden) model.own_head_size = size;
   read_activation(keys, model);
+}
+
+void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
   const bool attention = keys.flag(spelt::kAttentionBias, false);
   const bool mlp = keys.flag(spelt::kMlpBias, false);
   if (mlp && !attention)

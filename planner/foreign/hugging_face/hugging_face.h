@@ -38,8 +38,6 @@ HuggingFaceModel read_hugging_face(const JsonNode& root, const std::string& file
 
 // Those that can be read.
 std::vector<std::string> hugging_face_types();
-// The class of the layers of one, "LlamaDecoderLayer"; empty: the type is not read.
-std::string_view family_layer(std::string_view model_type);
 // What the class of one of them has where a file says nothing.
 JsonObject family_defaults(const std::string& model_type);
 

@@ -32,6 +32,8 @@ std::vector<bool> but_first_of(const ModelConfig& model, std::int64_t turn);
 
 // `key`: of the window's tokens; none in the file or no layer that has it: no window.
 void read_windows(ConfigKeys& keys, ModelConfig& model, std::vector<bool> usual);
+// The same, where the file has no `layer_types`, of the layers from this one on.
+void read_windows_from(ConfigKeys& keys, ModelConfig& model, std::int64_t first);
 // The same with a window of so many tokens, which `size` says.
 void read_windows_of(ConfigKeys& keys, ModelConfig& model, std::int64_t tokens,
                      const JsonNode& size, std::vector<bool> usual);

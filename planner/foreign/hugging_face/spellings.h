@@ -22,7 +22,7 @@ class Names {
   constexpr bool empty() const { return count_ == 0; }
 
  private:
-  static constexpr std::size_t kMost = 16;
+  static constexpr std::size_t kMost = 32;
   std::array<std::string_view, kMost> names_{};
   std::size_t count_ = 0;
 };
@@ -100,6 +100,7 @@ inline constexpr Names kExperts{"num_local_experts", "num_experts", "n_routed_ex
 inline constexpr Names kPerToken{"num_experts_per_tok", "experts_per_token"};
 inline constexpr Names kExpertWidth{"moe_intermediate_size"};
 inline constexpr Names kShared{"n_shared_experts"};
+inline constexpr Names kSharedWidth{"shared_intermediate_size"};
 inline constexpr Names kFirstDense{"first_k_dense_replace"};
 inline constexpr Names kDenseLayers{"mlp_only_layers"};
 inline constexpr Names kSparseStep{"decoder_sparse_step"};

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/core/json_edit.h"
 #include "planner/foreign/hugging_face/families.h"
 #include "planner/foreign/hugging_face/spellings.h"
 
@@ -110,6 +111,11 @@ Value dense_layers(const ModelConfig& model) {
   });
 }
 
+// As many as the MLP that all tokens go through is wide.
+Value shared_experts(const ModelConfig& model) {
+  return of_experts(model, [](const ExpertShape& e) { return e.shared_ffn / e.ffn; });
+}
+
 // With groups those of DeepSeek-V2.
 Value choice_method(const ModelConfig& model) {
   return of_experts(model, [](const ExpertShape& experts) {
@@ -125,7 +131,9 @@ constexpr Row kRows[] = {
     {spelt::kKeyValueHeads, size<&ModelConfig::kv_heads>},
     {spelt::kHeadSize,
      [](const ModelConfig& m) { return m.latent ? std::nullopt : Value(m.head_size()); }},
-    {spelt::kHeadSize, [](const ModelConfig& m) { return Value(m.head_size()); }, {"qwen3_moe"}},
+    {spelt::kHeadSize,
+     [](const ModelConfig& m) { return Value(m.head_size()); },
+     {"dots1", "glm4_moe", "qwen2_moe", "qwen3_moe"}},
     {spelt::kWidth, size<&ModelConfig::ffn>},
     {spelt::kWidth, expert_size<&ExpertShape::ffn>, {"llama4_text"}},
     {spelt::kInner, size<&ModelConfig::ffn>},
@@ -139,11 +147,19 @@ constexpr Row kRows[] = {
     {spelt::kAttentionBias, [](const ModelConfig& m) { return Value(m.has_output_biases()); }},
     {spelt::kAttentionBias,
      [](const ModelConfig& m) { return Value(m.biases != Biases::kNone); },
-     {"glm", "glm4", "seed_oss"}},
+     {"glm", "glm4", "glm4_moe", "seed_oss"}},
     {spelt::kOutputBias, [](const ModelConfig& m) { return Value(m.has_output_biases()); }},
     {spelt::kQkvBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kQkv); }},
     {spelt::kUseBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
     {{"norm_bias"}, [](const ModelConfig& m) { return Value(m.norm == Norm::kLayerNorm); }},
+    {{"lm_head_bias"}, [](const ModelConfig& m) { return Value(m.layer.head_bias); }},
+    {{"multi_query"}, [](const ModelConfig& m) { return Value(m.kv_heads == 1); }, {"gpt_bigcode"}},
+    {{"rotary_dim"},
+     [](const ModelConfig& m) {
+       return Value(m.layer.rotary_size > 0 ? m.layer.rotary_size : m.head_size());
+     },
+     {"minimax_m2"}},
+    {{"use_qk_norm"}, [](const ModelConfig& m) { return Value(m.qk_norm); }, {"glm4_moe"}},
     {spelt::kMlpBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
     {spelt::kParallelResidual,
      [](const ModelConfig& m) {
@@ -207,10 +223,7 @@ constexpr Row kRows[] = {
     {spelt::kPerToken, expert_size<&ExpertShape::per_token>},
     {spelt::kExpertWidth, expert_size<&ExpertShape::ffn>},
     {spelt::kDenseWidth, size<&ModelConfig::ffn>},
-    {spelt::kShared,
-     [](const ModelConfig& m) {
-       return of_experts(m, [](const ExpertShape& e) { return e.shared_ffn / e.ffn; });
-     }},
+    {spelt::kShared, shared_experts},
     {spelt::kFirstDense, expert_size<&ExpertShape::dense_layers>},
     {spelt::kDenseLayers, dense_layers},
     {spelt::kSparseStep, expert_size<&ExpertShape::every>},
@@ -231,12 +244,21 @@ constexpr Row kRows[] = {
      [](const ModelConfig& m) {
        return of_experts(m, [](const ExpertShape& e) { return e.balance; });
      },
-     {"deepseek_v2", "deepseek_v3"}},
+     {"deepseek_v2", "deepseek_v3", "dots1", "glm4_moe"}},
     // The loss of balance is added to that of the tokens where the router's logits are given out.
     {{"output_router_logits"},
      [](const ModelConfig& m) { return Value(m.balances_experts()); },
-     {"mixtral", "qwen3_moe"}},
+     {"mixtral", "olmoe", "phimoe", "qwen2_moe", "qwen3_moe"}},
     {spelt::kMethod, choice_method},
+    {spelt::kSharedWidth, expert_size<&ExpertShape::shared_ffn>},
+    {{"shared_expert_intermediate_size"}, expert_size<&ExpertShape::shared_ffn>},
+    {{"qkv_bias"},
+     [](const ModelConfig& m) { return Value(m.biases == Biases::kQkv); },
+     {"qwen2_moe"}},
+    {{"moe_num_experts"}, expert_size<&ExpertShape::count>},
+    {{"moe_k"}, expert_size<&ExpertShape::per_token>},
+    {{"moe_num_shared_experts"}, shared_experts},
+    {{"moe_layer_start_index"}, expert_size<&ExpertShape::dense_layers>},
     {spelt::kGroups, expert_size<&ExpertShape::groups>},
     {spelt::kGroupsPerToken, expert_size<&ExpertShape::groups_per_token>},
     {spelt::kLimit,
@@ -246,6 +268,13 @@ constexpr Row kRows[] = {
     {spelt::kEncoderLayers, size<&ModelConfig::encoder_layers>},
     {spelt::kDecoderLayers,
      [](const ModelConfig& m) { return Value(m.layers - m.encoder_layers); }},
+    {{"encoder_layers"}, size<&ModelConfig::encoder_layers>},
+    {{"decoder_layers"}, [](const ModelConfig& m) { return Value(m.layers - m.encoder_layers); }},
+    {{"encoder_attention_heads"}, size<&ModelConfig::heads>},
+    {{"decoder_attention_heads"}, size<&ModelConfig::heads>},
+    {{"encoder_ffn_dim"}, size<&ModelConfig::ffn>},
+    {{"decoder_ffn_dim"}, size<&ModelConfig::ffn>},
+    {{"scale_embedding"}, [](const ModelConfig& m) { return Value(m.layer.scaled_embedding); }},
     {spelt::kT5Hidden, size<&ModelConfig::hidden>},
     {spelt::kT5Heads, size<&ModelConfig::heads>},
     {spelt::kT5HeadSize, [](const ModelConfig& m) { return Value(m.head_size()); }},
@@ -299,9 +328,12 @@ std::string written_keys(const ModelConfig& model, std::string_view model_type, 
 }
 
 std::string with_dropout(const std::string& text, JsonObject defaults, bool drops) {
-  Json file = Json::parse(text);
-  write_dropout(file, defaults, drops);
-  return file.dump(kIndent) + "\n";
+  const JsonNode file = parse_python_json(text, "config.json");
+  Json changes = Json::object();
+  if (file.object().optional_member(spelt::kActivationDropout))
+    changes[std::string(spelt::kActivationDropout)] = 0.0;
+  write_dropout(changes, defaults, drops);
+  return json_text(written_over(file, parse_json(changes.dump(), "dropout"))) + "\n";
 }
 
 }  // namespace zplan

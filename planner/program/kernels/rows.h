@@ -716,4 +716,15 @@ ZPLAN_KERNEL(AddBias, "add_bias", .operands = "x:uc[T,n] bias:rc[n]", .kind = kM
              .demand = streaming<1, 0>, .sets = Sets::kPlannedOnCuda, .source = "[Devlin19]",
              .what = "x = x + bias, by row.")
 
+ZPLAN_KERNEL(GateRows, "gate_rows", .operands = "gate:rt[T,1] y:uc[T,f]", .kind = kMem,
+             .demand = streaming<1, 1>, .sets = Sets::kExperts,
+             .source = "[Transformers models/qwen2_moe/modeling_qwen2_moe.py]",
+             .what = "y = y sigmoid(gate), by row.")
+ZPLAN_KERNEL(GateRowsBackward, "gate_rows_backward",
+             .operands = "gate:rt[T,1] y:rc[T,f] dy:uc[T,f] dgate:wc[T,1]", .kind = kMem,
+             .demand = streaming<3, 1>, .sets = Sets::kExperts, .source = "[derived]",
+             .what =
+                 "Is the gradient of gate_rows, of whose y it reads what it gave: with g the "
+                 "sigmoid of the gate, dgate = (1 - g) times the sum of y dy, and dy = g dy.")
+
 #undef ZPLAN_KERNEL

@@ -8,6 +8,7 @@
 #include "planner/foreign/frameworks/config_file.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/megatron_model.h"
+#include "planner/foreign/hugging_face/families.h"
 #include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/foreign/hugging_face/write_config.h"
 #include "planner/plan/plan_difference.h"
@@ -129,7 +130,7 @@ TEST(Frameworks, MegatronOffloadsAShardedOptimizer) {
 
 TEST(Frameworks, KnowTheLayersOfEachFamily) {
   for (const std::string& type : hugging_face_types())
-    EXPECT_FALSE(family_layer(type).empty()) << type;
+    EXPECT_FALSE(find_family(type)->layer.empty()) << type;
 }
 
 TEST(Frameworks, RenderedFilesAreReadAsTheirKeys) {
