@@ -75,5 +75,7 @@ ZPLAN_PART(GradientNorm, "gradient_norm")
 ZPLAN_PART(Shared, "shared")
 // Factors of LoRA beside the matrices of experts, where replicas have other experts.
 ZPLAN_PART(ExpertFactors, "expert_factors")
+// Frozen parameters of a layer whose matrices are codes: norms, biases, the router.
+ZPLAN_PART(Plain, "plain")
 
 #undef ZPLAN_PART
