@@ -107,7 +107,7 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
       return {{"r", n / kRow}, {"c", kRow}};
     case KernelId::kDequantise:
     case KernelId::kDequantiseDouble:
-      return {{"*", n},
+      return {{"e", n},
               {"m", n / 2},
               {"n", ceil_div(n, kCodeBlock)},
               {"p", ceil_div(n, kCodeBlock * kCodeBlocks)}};

@@ -48,14 +48,17 @@ class Emission {
     if (!s_.layout.is_coded(param)) return kept;
     const View whole = scratch("dequantised." + std::string(name(part)),
                                s_.layout.of(param, s_.unit_member()).shape);
+    View elements = write(whole);
+    elements.shape = {whole.shape.elements()};
     const std::vector<View> by = scales(param);
     const Attributes attributes{s_.plan.train.is_fp4() ? 1 : 0};
-    if (by.size() == 1)
-      kernel(part, Action::kDequantise, KernelId::kDequantise, {kept, read(by[0]), write(whole)},
+    if (by.size() == 1) {
+      kernel(part, Action::kDequantise, KernelId::kDequantise, {kept, read(by[0]), elements},
              attributes);
-    else
+    } else {
       kernel(part, Action::kDequantise, KernelId::kDequantiseDouble,
-             {kept, read(by[0]), read(by[1]), write(whole)}, attributes);
+             {kept, read(by[0]), read(by[1]), elements}, attributes);
+    }
     return read(whole);
   }
   // To be written by the next node; of a frozen parameter it is of no use.

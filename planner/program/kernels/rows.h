@@ -251,7 +251,7 @@ ZPLAN_KERNEL(
         "format.")
 // [derived] a table is looked up and a product taken; a scale of 8 bits takes one more of every 64
 ZPLAN_KERNEL(
-    Dequantise, "dequantise", .operands = "codes:rk[m] scales:rt[n] y:wc[*]", .attributes = "fp4?",
+    Dequantise, "dequantise", .operands = "codes:rk[m] scales:rt[n] y:wc[e]", .attributes = "fp4?",
     .kind = kMem, .demand = streaming<2, 2>, .sets = Sets::kPlannedOnCuda,
     .source = "[Dettmers23 sec 3]",
     .what =
@@ -259,7 +259,7 @@ ZPLAN_KERNEL(
         "first in its upper half: NormalFloat, or with `fp4` 1 four-bit floats.")
 ZPLAN_KERNEL(
     DequantiseDouble, "dequantise_double",
-    .operands = "codes:rk[m] scales:rk[n] constants:rt[p] y:wc[*]", .attributes = "fp4?",
+    .operands = "codes:rk[m] scales:rk[n] constants:rt[p] y:wc[e]", .attributes = "fp4?",
     .kind = kMem, .demand = streaming<2, 3>, .sets = Sets::kPlannedOnCuda,
     .source = "[Dettmers23 sec 3]",
     .what =
