@@ -9,6 +9,7 @@
 
 #include "exec/checkpoint/saved_states.h"
 #include "exec/kernels/dynamic_codes.h"
+#include "exec/memory/coded_state.h"
 #include "exec/memory/initial_state.h"
 #include "exec/scalar.h"
 #include "planner/core/error.h"
@@ -21,7 +22,7 @@ bool is_moment(State state) { return state >= State::kMoment1; }
 
 // The DType of moments in bytes is that of their codes.
 bool is_in_blocks(const RankMemory& memory, const UnitHome& home) {
-  if (home.moments.empty()) return false;
+  if (home.moments.empty() || home.codes != Codes::kNone) return false;
   return memory.rank_class().program.buffers[home.moments.front().buffer].dtype == DType::kU8;
 }
 
@@ -65,6 +66,7 @@ void StateFiller::fill(RankMemory& memory) {
 }
 
 void StateFiller::fill_home(RankMemory& memory, const UnitHome& home) {
+  if (home.codes != Codes::kNone) return fill_codes(memory, home);
   const bool in_blocks = is_in_blocks(memory, home);
   for (const State state : kStates) {
     const bool is_param = state == State::kMaster && home.master.buffer == home.param.buffer;
@@ -84,6 +86,26 @@ void StateFiller::fill_home(RankMemory& memory, const UnitHome& home) {
   }
 }
 
+// As they were saved, or made of parameters that were saved as numbers.
+void StateFiller::fill_codes(RankMemory& memory, const UnitHome& home) {
+  for (const State state : {State::kParam, State::kMoment1, State::kMoment2})
+    for (const StatePiece& piece : state_pieces(job_, memory, home, state))
+      store_bytes(memory, piece.buffer, piece.slot, piece.bytes(), [&](std::byte* data) {
+        if (const std::byte* same = same_piece(home, state, piece)) {
+          std::memcpy(data, same, static_cast<std::size_t>(piece.bytes().value));
+          return;
+        }
+        StatePiece exact = piece;
+        exact.dtype = DType::kF64;
+        exact.every = 1;
+        std::vector<double> values(static_cast<std::size_t>(piece.elements));
+        fill_piece(home, State::kParam, exact, reinterpret_cast<std::byte*>(values.data()));
+        auto* const bytes = reinterpret_cast<std::uint8_t*>(data);
+        if (state == State::kParam) return encode(home.codes, values, bytes);
+        store_scales(scales_in(home, state), values, piece.dtype, data);
+      });
+}
+
 void StateFiller::fill_piece(const UnitHome& home, State state, const StatePiece& piece,
                              std::byte* data) {
   if (const std::byte* same = same_piece(home, state, piece)) {
@@ -96,6 +118,11 @@ void StateFiller::fill_piece(const UnitHome& home, State state, const StatePiece
                         std::int64_t n) {
     const SavedPiece& saved = source_.piece(at);
     const std::byte* const bytes = source_.bytes(at);
+    if (saved.dtype == DType::kU8 && !is_moment(state))
+      throw_bad_input(
+          fmt::format("{}: has 4-bit codes of {}, which only a plan with the same base reads that "
+                      "cuts it the same",
+                      source_.path(), saved.tensors[at.tensor].name));
     if (saved.dtype != DType::kU8) {
       convert(data + to * size, piece.dtype, bytes + from * size_of(saved.dtype).value, saved.dtype,
               n);

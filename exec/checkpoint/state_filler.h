@@ -38,6 +38,7 @@ class StateFiller {
 
  private:
   void fill_home(RankMemory& memory, const UnitHome& home);
+  void fill_codes(RankMemory& memory, const UnitHome& home);
   void fill_piece(const UnitHome& home, State state, const StatePiece& piece, std::byte* data);
   // The codes of a piece and the scales that belong to them.
   void fill_blocks(const UnitHome& home, State state, const StatePiece& codes,

@@ -8,6 +8,7 @@
 #include "exec/cpu/call_support.h"
 #include "exec/cpu/kernels/columns.h"
 #include "exec/cpu/kernels/cross_entropy.h"
+#include "exec/cpu/kernels/dequantise.h"
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/embedding.h"
 #include "exec/cpu/kernels/head_norm.h"
@@ -120,6 +121,13 @@ void residual_rmsnorm_forward(const NormShape& shape, const ResidualSum<T>& sum,
 // ---- rows ---------------------------------------------------------------------------------------
 
 template <typename T>
+void dequantise_matrix(T* y, const std::uint8_t* codes, const Compute<T>* scales,
+                       const std::uint8_t* scale_codes, const Compute<T>* constants, std::int64_t n,
+                       bool is_fp4) {
+  dequantise(y, CodedMatrix<Compute<T>>{codes, scales, scale_codes, constants, n, is_fp4});
+}
+
+template <typename T>
 constexpr auto model_rows() {
   using K = KernelId;
   return std::to_array<DispatchEntry>({
@@ -166,6 +174,9 @@ constexpr auto model_rows() {
              std::int64_t block_columns, bool e5m2) {
             round_fp8(y, x, {rows, columns, block_rows, block_columns, e5m2 ? kE5m2 : kE4m3});
           }),
+      row(K::kDequantise, read_dequantise<T>, [](auto... x) { dequantise_matrix<T>(x...); }),
+      row(K::kDequantiseDouble, read_dequantise_double<T>,
+          [](auto... x) { dequantise_matrix<T>(x...); }),
       row(K::kScale, read_scale<T>, [](auto... x) { scale(x...); }),
       row(K::kSoftCapForward, read_soft_cap_forward<T>, [](auto... x) { soft_cap_forward(x...); }),
       row(K::kSoftCapBackward, read_soft_cap_backward<T>,

@@ -199,6 +199,20 @@ inline constexpr auto read_round_fp8 = [](const KernelCall& c, const auto& body)
        c.attributes[2] != 0);
 };
 
+// body(y, codes, scales, scale codes, constants, n, is fp4)
+template <typename T>
+inline constexpr auto read_dequantise = [](const KernelCall& c, const auto& body) {
+  body(c[2].as<T>(), c[0].as<std::uint8_t>(), c[1].as<Compute<T>>(),
+       static_cast<const std::uint8_t*>(nullptr), static_cast<const Compute<T>*>(nullptr),
+       c[2].elements(), c.attributes[0] != 0);
+};
+
+template <typename T>
+inline constexpr auto read_dequantise_double = [](const KernelCall& c, const auto& body) {
+  body(c[3].as<T>(), c[0].as<std::uint8_t>(), static_cast<const Compute<T>*>(nullptr),
+       c[1].as<std::uint8_t>(), c[2].as<Compute<T>>(), c[3].elements(), c.attributes[0] != 0);
+};
+
 template <typename T>
 inline constexpr auto read_scale = [](const KernelCall& c, const auto& body) {
   const double factor = static_cast<double>(c.attributes[0]) / static_cast<double>(c.attributes[1]);

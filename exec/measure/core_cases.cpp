@@ -38,6 +38,8 @@ constexpr std::int64_t kRow = 512;          // elements of a row
 constexpr std::int64_t kVocabulary = 8192;  // of a row of logits
 constexpr std::int64_t kSquare = 128;       // sequence of stored probabilities
 constexpr std::int64_t kStateBlock = 256;   // moments that share a scale
+constexpr std::int64_t kCodeBlock = 64;     // 4-bit codes that share a scale
+constexpr std::int64_t kCodeBlocks = 256;   // that share a constant
 constexpr std::size_t kAllOperands = 100;
 
 Sizes flat(std::int64_t n) { return {{"*", n}, {"n", n}}; }
@@ -103,6 +105,12 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
       return columns(n);
     case KernelId::kRoundFp8:
       return {{"r", n / kRow}, {"c", kRow}};
+    case KernelId::kDequantise:
+    case KernelId::kDequantiseDouble:
+      return {{"e", n},
+              {"m", n / 2},
+              {"n", ceil_div(n, kCodeBlock)},
+              {"p", ceil_div(n, kCodeBlock * kCodeBlocks)}};
     case KernelId::kAdamW8Bit:
       return {{"n", n}, {"k", ceil_div(n, kStateBlock)}};
     case KernelId::kAdafactorSums:

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "exec/memory/coded_state.h"
 #include "exec/memory/state_access.h"
 #include "exec/memory/tensor_part.h"
 #include "exec/scalar.h"
@@ -118,8 +119,41 @@ bool copy_elements(const RankMemory& memory, const StatePiece& from, const State
   return true;
 }
 
+// Codes of 4 bits, whose blocks lie in a piece whole.
+void draw_codes(const RankMemory& memory, const UnitHome& home, const StatePiece& piece,
+                const Unit& unit, std::uint64_t seed) {
+  with_bytes(memory, piece, [&](std::byte* data) {
+    draw_blocks(piece, unit, seed, [&](std::int64_t begin, std::span<const double> values) {
+      encode(home.codes, values, reinterpret_cast<std::uint8_t*>(data) + begin / 2);
+    });
+  });
+}
+
+// What they are multiplied by, of whole units: each rank draws all of it.
+void draw_scales(const RankMemory& memory, const UnitHome& home, State state,
+                 const StatePiece& piece, const Unit& unit, std::uint64_t seed) {
+  std::vector<double> values(static_cast<std::size_t>(piece.elements));
+  draw_blocks(piece, unit, seed, [&](std::int64_t begin, std::span<const double> drawn) {
+    std::ranges::copy(drawn, values.begin() + begin);
+  });
+  with_bytes(memory, piece, [&](std::byte* data) {
+    store_scales(scales_in(home, state), values, piece.dtype, data);
+  });
+}
+
+void initialise_codes(const Job& job, std::uint64_t seed, const RankMemory& memory,
+                      const UnitHome& home) {
+  const Unit& unit = job.units[home.unit];
+  for (const StatePiece& piece : state_pieces(job, memory, home, State::kParam))
+    draw_codes(memory, home, piece, unit, seed);
+  for (const State state : {State::kMoment1, State::kMoment2})
+    for (const StatePiece& piece : state_pieces(job, memory, home, state))
+      draw_scales(memory, home, state, piece, unit, seed);
+}
+
 void initialise_home(const Job& job, std::uint64_t seed, const RankMemory& memory,
                      const UnitHome& home) {
+  if (home.codes != Codes::kNone) return initialise_codes(job, seed, memory, home);
   const Unit& unit = job.units[home.unit];
   const std::vector<StatePiece> params = state_pieces(job, memory, home, State::kParam);
   std::vector<StatePiece> masters;

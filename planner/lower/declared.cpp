@@ -55,7 +55,7 @@ Declared declared(const UnitBuffer& buffer, const Layout& layout, UnitIndex unit
   const std::int64_t elements = in_ring ? layout.largest_layer_unit() : info.flat_elements;
   const Lives own_lives = layout.is_head(unit) ? Lives::kHead : Lives::kBriefly;
   return {{.name = buffer.prefix + (in_ring ? "layer" : std::string(own_name)),
-           .slot_size = size_of(buffer.dtype) * elements,
+           .slot_size = size_of(buffer.dtype) * (elements / buffer.every),
            .slots = info.per_layer ? buffer.slots : std::min(buffer.slots, info.tiles),
            .category = Category::kGathered,
            .dtype = buffer.dtype},

@@ -92,6 +92,7 @@ struct UnitBuffer {
   DType dtype = DType::kF32;
   std::int32_t slots = 1;        // of rings
   Lives lives = Lives::kInputs;  // of the layers' ring
+  std::int32_t every = 1;        // flat elements that it has one element for
 };
 // `own_name`: of a buffer of its own.
 Declared declared(const UnitBuffer& buffer, const Layout& layout, UnitIndex unit,

@@ -100,10 +100,10 @@ void LayerRun::start(const UnitLoop& loop, std::int32_t fetches, bool upwards) {
   fetches_ = {.per_unit = fetches};
   opened_ = {.per_unit = fetches_of_forward()};
   upwards_ = upwards;
-  for (std::size_t i = 0; i < kStaying.size(); ++i) {
+  for (std::size_t i = 0; i < kSharedParts.size(); ++i) {
     const std::int32_t together = upwards_ ? 1 : segment_.replay.layers;
-    staying_[i].fetches = {.per_unit = fetches_of_staying(kStaying[i], together)};
-    staying_[i].opened = {.per_unit = fetches_of_staying(kStaying[i], 1)};
+    staying_[i].fetches = {.per_unit = fetches_of_staying(kSharedParts[i], together)};
+    staying_[i].opened = {.per_unit = fetches_of_staying(kSharedParts[i], 1)};
   }
 }
 
@@ -157,6 +157,8 @@ View LayerRun::parameter(Param param) {
                            take(stays ? staying(unit).fetches : fetches_));
   return read(parameters_.view(*at, param));
 }
+
+std::vector<View> LayerRun::scales(Param param) { return parameters_.scales(param); }
 
 View LayerRun::handed(Part part, const char* name, const Shape& shape, bool tiled) {
   if (backward_part() == Backward::kWhole) return scratch(name, shape);

@@ -49,6 +49,7 @@ class LayerRun : public LayerPass {
   LayerLoops backward_loops(Backward what, const View& dx, bool last_micro);
 
   View parameter(Param param) override;
+  std::vector<View> scales(Param param) override;
   View gradient(Param param) override;
   void done(Param param) override;
   bool emits(std::optional<LayerOperator> op) const override;
@@ -100,7 +101,10 @@ class LayerRun : public LayerPass {
   std::int32_t fetches_of_forward() const;
   std::int32_t fetches_of_backward(Backward what) const;
   bool is_first_of_unit(Param param) const;
-  Staying& staying(UnitIndex unit) { return staying_[s_.layout.part[unit] == kStaying[0] ? 0 : 1]; }
+  Staying& staying(UnitIndex unit) {
+    const auto at = std::ranges::find(kSharedParts, s_.layout.part[unit]);
+    return staying_[static_cast<std::size_t>(at - kSharedParts.begin())];
+  }
   std::int32_t fetches_of_staying(Part part, std::int32_t together) const;
   void replay(const View& input, const View& output);
   // Returns whether the host updates the layers of an iteration beside the backward of the next.
@@ -121,8 +125,7 @@ class LayerRun : public LayerPass {
   std::optional<Parameters::Resident> resident_;
   std::optional<Gradients::Open> open_;
   RingUses fetches_, opened_;
-  static constexpr std::array kStaying{Part::kShared, Part::kExpertFactors};
-  std::array<Staying, kStaying.size()> staying_;
+  std::array<Staying, kSharedParts.size()> staying_;
   bool upwards_ = true;
   bool last_micro_ = false;
 };

@@ -85,9 +85,14 @@ class LayoutBuilder {
     return plan_.gather.tiles() > 1 || rules().has_two_rules() || plan_.train.has_lora();
   }
   bool is_shared(const ParamSpec& spec) const {
-    if (plan_.train.has_lora()) return spec.is_factor;
+    if (plan_.train.has_lora()) return spec.is_trained;
     const bool is_cut = spec.split.kind != Split::Kind::kNone;
     return has_shared() && !(is_cut && (spec.decay || !rules().has_two_rules()));
+  }
+
+  // Whether a unit of what is frozen and has no codes has it.
+  bool is_plain(const ParamSpec& spec) const {
+    return plan_.train.has_codes() && !spec.is_trained && !spec.is_coded;
   }
 
   // What the names of a kind's units begin with. Those of layers with one checkpoint are told
@@ -140,7 +145,7 @@ class LayoutBuilder {
     Members result;
     for (const Param p : op.params) {
       const ParamSpec& spec = params_.spec(p);
-      if (op.held == Held::kByLayer && is_shared(spec)) continue;
+      if (op.held == Held::kByLayer && (is_shared(spec) || is_plain(spec))) continue;
       const bool is_cut = spec.split.kind != Split::Kind::kNone;
       (is_cut ? result.cut : result.whole).push_back(member(op, p, tiles_of(op), layer));
     }
@@ -150,11 +155,13 @@ class LayoutBuilder {
   // The units beside the others of a layer.
   void shared_units(const std::vector<Operator>& operators, std::int32_t layer, std::size_t kind) {
     if (!has_shared()) return;
-    std::vector<Member> all, of_experts;
+    std::vector<Member> all, of_experts, plain;
     for (const Operator& op : operators)
-      for (const Param p : op.params)
+      for (const Param p : op.params) {
         if (is_shared(params_.spec(p)))
           (has_own_ranks(op) ? of_experts : all).push_back(member(op, p, 1, layer));
+        if (is_plain(params_.spec(p))) plain.push_back(member(op, p, 1, layer));
+      }
     const auto& [name, layers] = params_.kinds()[kind];
     const bool of_several = plan_.unit_layers() > 1 && plan_.checkpoint_layers == 1;
     const std::string own = prefix(name, layer) + (of_several ? std::to_string(layer) : "");
@@ -171,6 +178,9 @@ class LayoutBuilder {
             .rule = rules().others,
             .experts = true},
            std::move(of_experts));
+    if (!plain.empty())
+      unit({.name = own + ".plain", .part = Part::kPlain, .layers = layers, .rule = rules().others},
+           std::move(plain));
   }
 
   void units_of_layers() {
@@ -222,9 +232,14 @@ class LayoutBuilder {
   bool has_own_ranks(const Operator& op) const { return op.experts && !experts_.empty(); }
 
   // Elements that shards are multiples of.
-  std::int64_t alignment(const UpdateRule& rule) const {
+  std::int64_t alignment(const UpdateRule& rule, bool coded) const {
+    if (coded) return std::max<std::int64_t>(kShardAlignment, code_alignment());
     return rule.in_blocks ? std::max<std::int64_t>(kShardAlignment, plan_.optimizer.block)
                           : kShardAlignment;
+  }
+  // Elements that tensors of codes begin at multiples of, so that blocks do not depend on units.
+  std::int64_t code_alignment() const {
+    return plan_.train.has_scale_codes() ? kConstantBlock : kCodeBlock;
   }
 
   void unit(const UnitKind& kind, std::vector<Member> members) {
@@ -235,6 +250,7 @@ class LayoutBuilder {
     });
     const auto index = static_cast<UnitIndex>(layout_.units.size());
     const bool is_trained = members.front().spec->is_trained;
+    const bool is_coded = members.front().spec->is_coded;
     Unit unit;
     unit.name = kind.name;
     unit.per_layer = kind.held == Held::kByLayer;
@@ -250,6 +266,7 @@ class LayoutBuilder {
       ZPLAN_ASSERT(spec.is_trained == is_trained);
       if (by_layer && m.layer != std::exchange(layer, m.layer))
         layer_from = offset = round_up(offset, kShardAlignment);
+      if (is_coded) offset = round_up(offset, code_alignment());
       const std::int64_t own = ceil_div(spec.published.elements(), m.pieces * m.blocks);
       if (m.alike && tensor_parallel()) {
         if (shared_from < 0) shared_from = offset;
@@ -274,13 +291,14 @@ class LayoutBuilder {
     unit.shared_from = shared_from < 0 ? offset : shared_from;
     unit.shards = shards_ - unit.experts;
     const std::int64_t shards = mesh_.size(unit.shards);
-    unit.shard_elements = round_up(ceil_div(offset, shards), alignment(kind.rule));
+    unit.shard_elements = round_up(ceil_div(offset, shards), alignment(kind.rule, is_coded));
     unit.flat_elements = unit.shard_elements * shards;
     layout_.expert_ranks.push_back(mesh_.size(shards_) / mesh_.size(unit.shards));
     layout_.part.push_back(kind.part);
     layout_.held.push_back(kind.held);
     layout_.rule.push_back(kind.rule);
     layout_.trained.push_back(is_trained);
+    layout_.coded.push_back(is_coded);
     layout_.summed_elements.push_back(summed);
     if (unit.per_layer) layout_.layer_units.push_back(index);
     layout_.units.push_back(std::move(unit));

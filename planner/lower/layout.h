@@ -14,11 +14,14 @@
 // the vocabulary come in tiles (blocks/embedding.h). With tiles the vectors that are not cut have a
 // unit of their own. So has, without tiles, all of a layer that is not updated as its cut matrices
 // are (planner/plan/optimizer_kind.h); their blocks of states end where shards end. Or, with LoRA,
-// its factors (planner/plan/trained.h). So have experts that replicas share among them, and the
-// factors beside their matrices, or the biases that have another rule: other replicas have copies
-// of a part, which they shard.
+// its factors (planner/plan/trained.h), with which go no others; where the matrices are 4-bit codes
+// the other frozen parameters of a layer are one more small unit. So have experts that replicas
+// share among them, and the factors beside their matrices, or the biases that have another rule:
+// other replicas have copies of a part, which they shard.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -36,6 +39,9 @@ struct ParamPlace {
   Shape shape{};            // of a rank's piece, as kernels see it; rank 0: it is not there
 };
 
+// The parts of units that stay for the whole layer.
+inline constexpr std::array kSharedParts{Part::kShared, Part::kExpertFactors, Part::kPlain};
+
 // A router's bias among the flat elements of a unit (choice_bias.h).
 struct BalancedBias {
   std::int64_t begin = 0, experts = 0;
@@ -49,6 +55,7 @@ struct Layout {
   std::vector<Held> held;                  // of each unit
   std::vector<UpdateRule> rule;            // of each unit
   std::vector<bool> trained;               // whether each unit is
+  std::vector<bool> coded;                 // whether each unit is kept as 4-bit codes
   std::vector<std::int32_t> expert_ranks;  // replicas with other experts of each unit; 1: none
   // Of what tensor parallel ranks hold alike in each unit: the first elements, of whose gradients
   // each rank has a part.
@@ -65,13 +72,15 @@ struct Layout {
   const ParamPlace& of(Param p, std::int32_t member = 0) const;
   UnitIndex unit_of(Param p, std::int32_t member = 0) const { return of(p, member).unit; }
   bool trains(Param p) const { return trained[unit_of(p)]; }
+  bool is_coded(Param p) const { return coded[unit_of(p)]; }
   // Returns whether this layer of an iteration has parameters in a unit of the part.
   bool has(Part part, std::int32_t member) const;
   std::int32_t layers_together() const { return static_cast<std::int32_t>(places.size()); }
   // A unit beside the others of a layer: it is small and stays for the whole layer. There is one,
-  // and of experts that replicas share among them another one of the factors of LoRA or the biases.
+  // of experts that replicas share among them another one of the factors of LoRA or the biases, and
+  // beside 4-bit codes another one of what is frozen and has none.
   bool is_shared(UnitIndex unit) const {
-    return part[unit] == Part::kShared || part[unit] == Part::kExpertFactors;
+    return std::ranges::find(kSharedParts, part[unit]) != kSharedParts.end();
   }
   // Units of the layers that come through a ring, one after the other.
   bool is_in_ring(UnitIndex unit) const { return units[unit].per_layer && !is_shared(unit); }

@@ -57,7 +57,8 @@ std::vector<UnitHome> Optimizer::homes() const {
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u) {
     if (!s_.holds(u)) continue;
     const StateHome param = parameters_.home(u);
-    UnitHome home{u, param, param, {}, !s_.layout.trained[u]};
+    UnitHome home{u, param, param, parameters_.scale_homes(u), !s_.layout.trained[u]};
+    if (s_.layout.coded[u]) home.codes = s_.plan.train.is_fp4() ? Codes::kFp4 : Codes::kNf4;
     for (const State state : kUpdated) {
       if (!states_.has(u, state) || states_.is_factored(u, state)) continue;
       if (state == kMaster) {

@@ -8,7 +8,13 @@ namespace zplan {
 
 ParameterBuffers::ParameterBuffers(const Plan& plan, const KernelSet& kernels)
     : stored(plan.precision.param),
+      frozen(!plan.train.has_lora()              ? stored
+             : plan.train.base == BaseType::kF32 ? DType::kF32
+                                                 : kernels.compute),
       read(kernels.compute),
+      statistics(kernels.statistics),
+      has_codes(plan.train.has_codes()),
+      has_scale_codes(plan.train.has_scale_codes()),
       tiers(plan, ModelState::kParameters),
       shards(plan.zero_stage == 3 ? plan.shards_of_parameters() : 1),
       secondary(plan.secondary),
@@ -16,7 +22,12 @@ ParameterBuffers::ParameterBuffers(const Plan& plan, const KernelSet& kernels)
       has_older(older_versions(plan, plan.parallel.pp - 1) > 0) {}
 
 Declared ParameterBuffers::home(const Layout& layout, UnitIndex unit) const {
-  return declared({"param.", stored, shards, tiers.tier}, layout, unit);
+  return declared({.prefix = "param.",
+                   .dtype = at_home(layout, unit),
+                   .shards = shards,
+                   .tier = tiers.tier,
+                   .every = every(layout, unit)},
+                  layout, unit);
 }
 
 Declared ParameterBuffers::older(const Layout& layout, UnitIndex unit) const {
@@ -25,10 +36,22 @@ Declared ParameterBuffers::older(const Layout& layout, UnitIndex unit) const {
 
 Declared ParameterBuffers::copy(const Layout& layout, UnitIndex unit) const {
   return declared({.prefix = "secondary.",
-                   .dtype = read,
+                   .dtype = gathered_type(layout, unit),
                    .shards = secondary,
-                   .lives = layout.units[unit].per_layer ? Lives::kToBackward : Lives::kBriefly},
+                   .lives = layout.units[unit].per_layer ? Lives::kToBackward : Lives::kBriefly,
+                   .every = every(layout, unit)},
                   layout, unit);
+}
+
+std::vector<Declared> ParameterBuffers::scales(const Layout& layout, UnitIndex unit) const {
+  if (!layout.coded[unit]) return {};
+  std::vector<Declared> all{declared(
+      {.prefix = "scale.", .dtype = has_scale_codes ? DType::kU8 : statistics, .every = kCodeBlock},
+      layout, unit)};
+  if (has_scale_codes)
+    all.push_back(declared(
+        {.prefix = "scale.constant.", .dtype = statistics, .every = kConstantBlock}, layout, unit));
+  return all;
 }
 
 bool ParameterBuffers::stays(const Layout& layout, UnitIndex unit) const {
@@ -37,12 +60,20 @@ bool ParameterBuffers::stays(const Layout& layout, UnitIndex unit) const {
 
 // Every use outside the layers has a buffer of its own, since it lives elsewhere.
 Declared ParameterBuffers::gathered(const Layout& layout, UnitIndex unit, Part part) const {
-  return declared({"gathered.", read, slots, Lives::kInputs}, layout, unit, name(part));
+  return declared({.prefix = "gathered.",
+                   .dtype = gathered_type(layout, unit),
+                   .slots = slots,
+                   .every = every(layout, unit)},
+                  layout, unit, name(part));
 }
 
 Declared ParameterBuffers::uploaded(const Layout& layout, UnitIndex unit, Part part) const {
-  const Lives lives = casts() ? Lives::kBriefly : Lives::kInputs;
-  return declared({"unit.", stored, slots, lives}, layout, unit, name(part));
+  return declared({.prefix = "unit.",
+                   .dtype = at_home(layout, unit),
+                   .slots = slots,
+                   .lives = casts(layout, unit) ? Lives::kBriefly : Lives::kInputs,
+                   .every = every(layout, unit)},
+                  layout, unit, name(part));
 }
 
 void ParameterBuffers::declare(const Layout& layout, const Declare& declare) const {
@@ -50,8 +81,9 @@ void ParameterBuffers::declare(const Layout& layout, const Declare& declare) con
     const Part part = layout.is_head(u) ? Part::kHead : layout.part[u];
     for (const Declared& each : tiers.homes(home(layout, u), layout.held[u])) declare(each);
     if (has_older && layout.trained[u]) declare(older(layout, u));
+    for (const Declared& each : scales(layout, u)) declare(each);
     if (secondary > 0) declare(copy(layout, u));
-    if (must_gather() || casts()) {
+    if (must_gather() || casts(layout, u)) {
       declare(gathered(layout, u, part));
     } else if (must_upload() && !stays(layout, u)) {
       declare(uploaded(layout, u, part));
@@ -66,28 +98,44 @@ Parameters::Parameters(Stage& stage)
       homes_(stage, buffers_.tiers),
       shards_(stage.layout.units.size()),
       secondary_(stage.layout.units.size()),
-      older_(stage.layout.units.size()) {
+      older_(stage.layout.units.size()),
+      scales_(stage.layout.units.size()) {
   for (UnitIndex u = 0; u < shards_.size(); ++u) {
     if (!s_.holds(u)) continue;
     if (sharded()) shards_[u] = near(u, s_.layout.shards_of(u, buffers_.shards));
     homes_.add(u, buffers_.home(s_.layout, u));
+    for (const Declared& each : buffers_.scales(s_.layout, u))
+      scales_[u].push_back(s_.out.add(each.times(s_.copies(u))));
     const std::int32_t versions = older_versions(s_.plan, s_.index);
     if (versions > 0 && s_.layout.trained[u])
       older_[u] = s_.out.add(buffers_.older(s_.layout, u).times(versions * s_.copies(u)));
   }
 }
 
-std::int64_t Parameters::largest_shard() const {
-  return s_.layout.largest_shard() * (s_.plan.shards() / buffers_.shards);
+std::int64_t Parameters::largest_shard(UnitIndex like) const {
+  const DType dtype = buffers_.at_home(s_.layout, like);
+  std::int64_t largest = 0;
+  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
+    if (buffers_.at_home(s_.layout, u) == dtype)
+      largest = std::max(largest, s_.layout.units[u].shard_elements);
+  return largest / buffers_.every(s_.layout, like) * (s_.plan.shards() / buffers_.shards);
 }
 
 View Parameters::at_home(UnitIndex unit) const {
-  return homes_.view(unit, buffers_.stored, {home_elements(unit)});
+  return homes_.view(unit, buffers_.at_home(s_.layout, unit), {home_elements(unit)});
+}
+
+std::vector<StateHome> Parameters::scale_homes(UnitIndex unit) const {
+  std::vector<StateHome> homes;
+  for (std::size_t i = 0; i < scales_[unit].size(); ++i)
+    homes.push_back({.buffer = scales_[unit][i], .every = i == 0 ? kCodeBlock : kConstantBlock});
+  return homes;
 }
 
 View Parameters::gathered(UnitIndex unit, Part part, SlotExpr slot) {
   const BufferId id = s_.body.get(buffers_.gathered(s_.layout, unit, part).buffer);
-  return view_of(id, buffers_.read, {s_.layout.gathered_elements(unit)}, slot);
+  return view_of(id, buffers_.gathered_type(s_.layout, unit),
+                 {s_.layout.gathered_elements(unit) / buffers_.every(s_.layout, unit)}, slot);
 }
 
 View Parameters::older(UnitIndex unit, std::int32_t before) const {
@@ -111,14 +159,16 @@ void Parameters::keep_older() {
 // of the others, which come and go meanwhile, it would be written over.
 std::string Parameters::shard_ring(const char* name, UnitIndex unit, Part part) const {
   const bool stays = s_.layout.is_shared(unit) && !s_.is_sharded(unit);
-  return stays ? std::string(name) + "." + std::string(zplan::name(part)) : name;
+  const bool is_own_type = buffers_.at_home(s_.layout, unit) != buffers_.stored;
+  const std::string ring = (is_own_type ? "frozen." : "") + std::string(name);
+  return stays ? ring + "." + std::string(zplan::name(part)) : ring;
 }
 
 // Of shards on their way to a gather, or of whole units.
 Ring Parameters::upload_ring(UnitIndex unit, Part part) const {
   if (buffers_.must_gather())
-    return {shard_ring("shard", unit, part), size_of(buffers_.stored) * largest_shard(),
-            buffers_.slots};
+    return {shard_ring("shard", unit, part),
+            size_of(buffers_.at_home(s_.layout, unit)) * largest_shard(unit), buffers_.slots};
   const Declared whole = buffers_.uploaded(s_.layout, unit, part);
   return ring_of(whole.buffer.name, whole);
 }
@@ -128,7 +178,7 @@ View Parameters::cast(Phase phase, UnitIndex unit, Part part, const View& from, 
   View to = gathered(unit, part, ordinal.slot());
   if (buffers_.must_gather()) {
     to.buffer = s_.body.get({.name = shard_ring("cast.shard", unit, part),
-                             .slot_size = size_of(to.dtype) * largest_shard(),
+                             .slot_size = size_of(to.dtype) * largest_shard(unit),
                              .slots = s_.ring_slots(),
                              .category = Category::kGathered,
                              .dtype = to.dtype});
@@ -144,14 +194,16 @@ View Parameters::at_hand(Phase phase, UnitIndex unit, Part part, Ordinal ordinal
   if (s_.layout.is_owned(unit)) s_.out.set_owners(s_.shard_group(unit));
   if (buffers_.must_upload())
     at = transfers_.bring(phase, part, at, Tier::kGpu, upload_ring(unit, part), ordinal);
-  if (buffers_.casts()) at = cast(phase, unit, part, at, ordinal);
+  if (buffers_.casts(s_.layout, unit)) at = cast(phase, unit, part, at, ordinal);
   s_.out.set_owners({});
   return at;
 }
 
 View Parameters::secondary(UnitIndex unit) const {
-  return view_of(*secondary_[unit], s_.compute(),
-                 {s_.layout.units[unit].flat_elements / buffers_.secondary}, s_.unit_slot(unit));
+  return view_of(
+      *secondary_[unit], buffers_.gathered_type(s_.layout, unit),
+      {s_.layout.units[unit].flat_elements / buffers_.secondary / buffers_.every(s_.layout, unit)},
+      s_.unit_slot(unit));
 }
 
 void Parameters::keep(UnitIndex unit, Part part, const View& full) {
@@ -190,10 +242,29 @@ bool Parameters::holds(const Resident& at, UnitIndex unit) const {
 View Parameters::view(const Resident& at, Param param) const {
   const ParamPlace& place = s_.layout.of(param, s_.unit_member());
   ZPLAN_ASSERT(place.unit == at.unit);
+  if (s_.layout.coded[at.unit]) {
+    View codes = view_of(at.buffer, DType::kU8,
+                         {round_up(place.shape.elements(), kCodeBlock) / kCodesPerByte}, at.slot);
+    codes.offset = size_of(DType::kU8) * (place.offset / kCodesPerByte);
+    return codes;
+  }
   const DType dtype = s_.compute();
   View v = view_of(at.buffer, dtype, place.shape, at.slot);
   v.offset = size_of(dtype) * place.offset;
   return v;
+}
+
+std::vector<View> Parameters::scales(Param param) const {
+  const ParamPlace& place = s_.layout.of(param, s_.unit_member());
+  std::vector<View> views;
+  for (const StateHome& home : scale_homes(place.unit)) {
+    const DType dtype = s_.out.buffer(home.buffer).dtype;
+    View v = view_of(home.buffer, dtype, {ceil_div(place.shape.elements(), home.every)},
+                     s_.unit_slot(place.unit));
+    v.offset = size_of(dtype) * (place.offset / home.every);
+    views.push_back(v);
+  }
+  return views;
 }
 
 View Parameters::piece(UnitIndex unit) const {

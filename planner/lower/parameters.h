@@ -17,6 +17,10 @@
 // With Plan::parameter_shards fewer ranks share the parameters than what else is sharded: a rank
 // updates a part of its shard, and gathers the others from those that have the same shard.
 //
+// A frozen unit of LoRA is kept in the type that kernels read, in fp32 or as 4-bit codes, whatever
+// trained ones are kept in (planner/plan/trained.h). Codes are brought and gathered as they are;
+// their scales are whole on every rank, on the GPU [FsdpQlora].
+//
 // Where the last backwards of a step come within the next one there are two versions
 // [Narayanan20 sec 3.1]: the newest at home, which the update changes, and the one before it, of
 // which a copy is taken ahead of the update. Backward always reads the older one; so does forward
@@ -42,7 +46,9 @@ namespace zplan {
 struct ParameterBuffers {
   ParameterBuffers(const Plan& plan, const KernelSet& kernels);
 
-  DType stored, read;  // at home, by kernels
+  DType stored, frozen, read;  // at home, where it is trained or not; by kernels
+  DType statistics;            // of scales of codes
+  bool has_codes, has_scale_codes;
   StateTiers tiers;
   std::int32_t shards;     // ranks that share a home; 1: each rank has all
   std::int32_t secondary;  // those that share a copy, or 0
@@ -51,10 +57,25 @@ struct ParameterBuffers {
 
   bool must_gather() const { return shards > 1; }
   bool must_upload() const { return tiers.tier != Tier::kGpu; }  // of some
-  bool casts() const { return stored != read; }
+  // What a unit is at home, and as it is gathered.
+  DType at_home(const Layout& layout, UnitIndex unit) const {
+    return layout.coded[unit] ? DType::kU8 : layout.trained[unit] ? stored : frozen;
+  }
+  DType gathered_type(const Layout& layout, UnitIndex unit) const {
+    return layout.coded[unit] ? DType::kU8 : read;
+  }
+  bool casts(const Layout& layout, UnitIndex unit) const {
+    return at_home(layout, unit) != gathered_type(layout, unit);
+  }
+  // Elements of a unit that one of what is kept stands for.
+  static std::int32_t every(const Layout& layout, UnitIndex unit) {
+    return layout.coded[unit] ? kCodesPerByte : 1;
+  }
   // Outside the layers, where it is used: its home is the nearer one.
   bool stays(const Layout& layout, UnitIndex unit) const;
 
+  // Of codes: their scales and, where these have 8 bits, constants; in that order.
+  std::vector<Declared> scales(const Layout& layout, UnitIndex unit) const;
   // As if all had the farther one.
   Declared home(const Layout& layout, UnitIndex unit) const;
   Declared older(const Layout& layout, UnitIndex unit) const;
@@ -87,12 +108,18 @@ class Parameters {
   // come in tiles ignore it.
   Resident fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
   View view(const Resident& at, Param param) const;
+  // Of a parameter that is kept as codes.
+  std::vector<View> scales(Param param) const;
 
   // Copies all that the update is going to change to where the older version is.
   void keep_older();
 
   // Where the parameters, or the rank's shard of them, are kept.
-  StateHome home(UnitIndex unit) const { return homes_.home(unit, {.shards = shards_[unit]}); }
+  StateHome home(UnitIndex unit) const {
+    return homes_.home(unit, {.shards = shards_[unit], .every = buffers_.every(s_.layout, unit)});
+  }
+  // Of a unit of codes; none of another.
+  std::vector<StateHome> scale_homes(UnitIndex unit) const;
   View at_home(UnitIndex unit) const;  // one view per slot
   // The piece of it that this rank's optimizer writes, and the ranks that write the others.
   View piece(UnitIndex unit) const;
@@ -106,9 +133,11 @@ class Parameters {
     return neighbours(s_.mesh, s_.layout.units[unit].shards, ranks);
   }
   std::int64_t home_elements(UnitIndex unit) const {
-    return s_.layout.units[unit].flat_elements / s_.layout.shards_of(unit, buffers_.shards);
+    return s_.layout.units[unit].flat_elements / s_.layout.shards_of(unit, buffers_.shards) /
+           buffers_.every(s_.layout, unit);
   }
-  std::int64_t largest_shard() const;    // elements, over all units
+  // Of all units that are kept as this one is, in elements of what is kept.
+  std::int64_t largest_shard(UnitIndex like) const;
   View secondary(UnitIndex unit) const;  // the rank's part of the copy
   // The version of the micro-batch so many before that of the pass, where there are several.
   View older(UnitIndex unit, std::int32_t before) const;
@@ -129,6 +158,7 @@ class Parameters {
   std::vector<AxisSet> shards_;                     // that a home is cut over
   std::vector<std::optional<BufferId>> secondary_;  // of units that forward has gathered
   std::vector<std::optional<BufferId>> older_;      // of trained units, where there are versions
+  std::vector<std::vector<BufferId>> scales_;       // of units of codes
 };
 
 }  // namespace zplan

@@ -15,6 +15,8 @@ View UnitPass::parameter(Param param) {
   return read(parameters_.view(resident_.at(unit), param));
 }
 
+std::vector<View> UnitPass::scales(Param param) { return parameters_.scales(param); }
+
 View UnitPass::gradient(Param param) {
   if (!trains(param)) return unused_gradient(param, gradients_.written());
   const UnitIndex unit = s_.layout.unit_of(param);

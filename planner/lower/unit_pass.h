@@ -27,6 +27,7 @@ class UnitPass : public Emission {
   void keep_open(bool keep) { keeps_open_ = keep; }
 
   View parameter(Param param) override;
+  std::vector<View> scales(Param param) override;
   View gradient(Param param) override;
   void done(Param param) override;
   void close(Param param);

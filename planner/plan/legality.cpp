@@ -799,13 +799,53 @@ Reason wrong_blocks(const Plan& p, const ModelShape& model) {
                                                     : fmt::format("blocks of {} do", fits));
 }
 
+// The types of the frozen parameters of LoRA.
+Reason wrong_base(const Plan& p) {
+  const KernelSet& kernels = find_kernel_set(p.kernel_set);
+  if (p.train.base == BaseType::kF32) {
+    if (size_of(kernels.compute) >= size_of(DType::kF32))
+      return fmt::format(
+          "kernel set {} computes in {}: a base in f32 needs 16-bit kernels; compute", p.kernel_set,
+          name(kernels.compute));
+    if (p.zero_stage != 3)
+      return fmt::format("a base in f32 is cast as it is gathered: it needs ZeRO stage 3, not {}",
+                         p.zero_stage);
+  }
+  if (p.train.has_scale_codes() && p.parallel.tp > 1)
+    return fmt::format(
+        "double quantisation has a constant for 256 blocks of a whole matrix, which tp {} cuts: it "
+        "needs tp 1; base {} does not",
+        p.parallel.tp, name(p.train.is_fp4() ? BaseType::kFp4 : BaseType::kNf4));
+  return std::nullopt;
+}
+
+// Whether ranks have whole blocks of 4-bit codes.
+Reason wrong_codes(const Plan& p, const ModelShape& model) {
+  if (!p.train.has_codes()) return std::nullopt;
+  if (p.parallel.ep > 1 && model.expert_bias > 0)
+    return fmt::format("biases of experts have no unit beside codes: base {} needs ep 1, not {}",
+                       name(p.train.base), p.parallel.ep);
+  const std::int64_t tp = p.parallel.tp;
+  if (tp == 1 || (model.width_divisor % tp == 0 && model.width_divisor / tp % kCodeBlock == 0))
+    return std::nullopt;
+  return fmt::format(
+      "tp {} cuts the blocks of {} elements that share a scale; base compute has none", tp,
+      kCodeBlock);
+}
+
+// What is saved of a model whose head is its embedding.
+Reason wrong_saved(const Plan& p, const ModelShape& model) {
+  if (!model.tied || p.train.saved != LoraSaved::kHead) return std::nullopt;
+  return "the model's head is its embedding: what is saved is both, not the head alone";
+}
+
 // Of a shape that the model's matrices allow, and what its unit goes with.
 Reason wrong_training(const Plan& p) {
   const TrainedChoice& train = p.train;
   TrainedChoice plain;
   plain.what = train.what;
   if (!train.has_lora() && train != plain)
-    return fmt::format("a rank, alpha or targets of LoRA need train lora, not {}",
+    return fmt::format("a rank, alpha, targets or base of LoRA need train lora, not {}",
                        name(train.what));
   if (Reason why = outside("rank of LoRA", train.rank, 1, kMaxLoraRank)) return why;
   if (Reason why = outside("alpha of LoRA", train.alpha, 1, kMaxLoraAlpha)) return why;
@@ -817,7 +857,7 @@ Reason wrong_training(const Plan& p) {
   if (p.optimizer.row().has_two_rules())
     return fmt::format("LoRA leaves the matrices frozen that {} has another rule for; adamw trains",
                        p.optimizer.row().word);
-  return std::nullopt;
+  return wrong_base(p);
 }
 
 // A type that kernels of the set take beside the compute type.
@@ -1026,8 +1066,9 @@ constexpr Reason (*kPlanRules[])(const Plan& p, Layers layers) = {
     [](const Plan& p, Layers) { return wrong_precision(p); }};
 // Then of plan and model together.
 constexpr Reason (*kModelRules[])(const Plan& p, const ModelShape& model) = {
-    wrong_ties,   wrong_experts,  wrong_split,     wrong_layers,    wrong_encoder,  wrong_mtp,
-    wrong_blocks, wrong_rounding, wrong_lora_rank, wrong_positions, beyond_counting};
+    wrong_ties,  wrong_experts,   wrong_split,    wrong_layers,    wrong_encoder,
+    wrong_mtp,   wrong_blocks,    wrong_rounding, wrong_lora_rank, wrong_codes,
+    wrong_saved, wrong_positions, beyond_counting};
 
 template <typename Rules, typename What>
 std::optional<Refusal> first_broken(const Rules& rules, const Plan& plan, const What& what) {

@@ -17,6 +17,7 @@ namespace {
 constexpr double kElementBytes = 8;     // f64, the largest
 constexpr double kVocabularyPad = 128;  // rows per piece of a table at most [Shoeybi19 sec 3]
 constexpr double kShardPad = 256;     // elements per unit and rank at most, or two blocks [derived]
+constexpr double kCodePad = 1 << 15;  // two blocks that share a constant (planner/lower/layout.h)
 constexpr double kUnitsPerLayer = 7;  // of a gather by operator and tile
 constexpr double kUnitsElsewhere = 9;    // three embeddings, two norms, three of a head, a copy
 constexpr double kFlopPerElement = 32;   // of anything but a product [derived] above the table's
@@ -75,7 +76,8 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .tiles = real(plan.gather.tiles()),
           .shards = real(plan.shards()),
           .uncut = real(model.uncut) + real(model.experts) * real(model.hidden + 1),
-          .pad = std::max(kShardPad, 2 * real(plan.optimizer.block)),
+          .pad = std::max(
+              {kShardPad, 2 * real(plan.optimizer.block), plan.train.has_codes() ? kCodePad : 0.0}),
           .rank = plan.train.has_lora() ? real(plan.train.rank) : 0,
           .u = real(std::max(model.ffn, model.expert_ffn)) + real(model.shared_ffn),
           .w = std::max(real(model.ffn), real(model.expert_ffn) * real(model.experts)) +

@@ -154,11 +154,18 @@ std::vector<RunKey> trained_keys() {
           "/trained/frozen", {.meaning = "parts that are not trained",
                               .example = R"(["embeddings", "final_norm", "head"])",
                               .words = "embeddings|final_norm|head|layers|router|experts|vision"}),
-      fact("/trained/quantized_base", kText, kUnmodelled,
-           {.meaning = "format of frozen parameters: nf4, int8 ..",
-            .example = R"("nf4")",
-            .plain = R"("none")",
-            .told = "frozen parameters in a quantised format"}),
+      bound<&RunRecord::trained, &RunTrained::base>(
+          "/trained/quantized_base",
+          {.meaning = "format of frozen matrices; double: scales of 8 bits",
+           .example = R"("nf4")",
+           .words = "none|nf4|nf4-double|fp4|fp4-double|int8",
+           .spellings = "bnb_4bit=nf4|int4=nf4|4bit=nf4|8bit=int8|llm_int8=int8",
+           .plain = R"("none")",
+           .told = "int8=frozen parameters of 8 bits"}),
+      bound<&RunRecord::trained, &RunTrained::lora_saved>(
+          "/trained/lora/saved", {.meaning = "what is trained in full beside the factors",
+                                  .example = R"("both")",
+                                  .words = "none|embedding|head|both"}),
       bound<&RunRecord::trained, &RunTrained::objective>(
           "/trained/objective",
           {.meaning =
@@ -170,8 +177,8 @@ std::vector<RunKey> trained_keys() {
       fact("/trained/method", kText, kPlan,
            {.meaning = "its name",
             .example = R"("GRPO")",
-            .spellings = "dora|qlora|adalora|loha|lokr|vera|galore|lisa|badam|apollo|oft|ia3",
-            .told = "dora=DoRA|qlora=frozen parameters in a quantised format|adalora=AdaLoRA|"
+            .spellings = "dora|adalora|loha|lokr|vera|galore|lisa|badam|apollo|oft|ia3",
+            .told = "dora=DoRA|adalora=AdaLoRA|"
                     "loha=LoHa|lokr=LoKr|vera=VeRA|galore=GaLore|lisa=LISA|badam=BAdam|"
                     "apollo=APOLLO|oft=OFT|ia3=IA3"}),
   };

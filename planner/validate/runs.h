@@ -132,7 +132,7 @@ struct RunOptimizer {
 
 // Training changes these parameters; the rest is frozen.
 struct RunTrained {
-  std::optional<std::string> what, objective;
+  std::optional<std::string> what, objective, base, lora_saved;
   std::optional<std::int32_t> lora_rank, lora_alpha;
   std::optional<std::vector<std::string>> lora_targets, frozen;
 };

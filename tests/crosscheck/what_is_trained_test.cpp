@@ -125,6 +125,16 @@ const Kind kKinds[] = {
        p.train = {.what = Trained::kLora, .targets = LoraTargets::kAttention};
        p.optimizer.kind = OptimizerKind::kSgdMomentum;
      }},
+    {"qlora",
+     [](Plan& p) { p.train = {.what = Trained::kLora, .rank = 4, .base = BaseType::kNf4}; }, true,
+     true, true},
+    {"qlora_with_scales_of_8_bits",
+     [](Plan& p) {
+       p.train = {.what = Trained::kLora, .rank = 4, .by_root = true, .base = BaseType::kFp4Double};
+     },
+     false, true, true},
+    {"lora_and_both_ends",
+     [](Plan& p) { p.train = {.what = Trained::kLora, .rank = 4, .saved = LoraSaved::kBoth}; }},
     {"fp8", [](Plan& p) { p.kernel_set = "cpu.f64.fp8"; }, true, true, true},
     {"fp8_and_eight_bit",
      [](Plan& p) {

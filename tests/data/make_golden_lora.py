@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """Writes golden_lora_tiny and golden_lora_mixtral_tiny, each a .json and a .bin: a tiny Llama and
-a tiny Mixtral after five AdamW steps of LoRA [Hu21].
+a tiny Mixtral after five AdamW steps of LoRA [Hu21]; and golden_qlora_tiny, the Llama with matrices
+of 4 bits [Dettmers23], as nf4, fp4 and with scales of 8 bits, and with rsLoRA [Kalajdzievski23].
 
 Models, data and initial values are those of make_golden.py. Beside every matrix W [in, out] of a
 layer but the router's stand A [in, rank], drawn as matrices are, and B [rank, out], zero at first;
 the product is with W + alpha / rank A B. Each expert has an A and a B of its own: what its W has
 one of, they have one of. A and B alone are trained, by torch.optim.AdamW, and decay.
+
+Of 4 bits is every matrix that has factors. Of 64 neighbours in its row-major order the scale is
+the greatest magnitude; a value over it is the nearest of 16, the lower one of two as near. With
+double quantisation a scale is so many 255ths of the greatest of 256 of them.
 
 Needs torch and numpy; the build and the tests need neither.
 """
@@ -20,6 +25,17 @@ import torch
 
 NAMES = {"golden_lora_tiny": golden_llama, "golden_lora_mixtral_tiny": golden_mixtral}
 RANK, ALPHA, RATE = 4, 8, 0.02
+# In ascending order. The floats: a sign and 0, 1/16, 2, 3, 4, 6, 8 or 12 twelfths.
+NF4 = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+       -0.18477343022833334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+       0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+       0.7229568362236023, 1.0]  # fmt: skip
+FP4 = sorted({s * n / 12 for s in (-1, 1) for n in (0, 1 / 16, 2, 3, 4, 6, 8, 12)})
+QUANTISED = {
+    "nf4": {"table": NF4, "double": False, "by_root": False},
+    "fp4": {"table": FP4, "double": False, "by_root": False},
+    "nf4-double": {"table": NF4, "double": True, "by_root": True},
+}
 
 
 def matrices_of(model, name, weight):
@@ -50,20 +66,39 @@ def make_factors(model, params):
     return factors
 
 
-def with_factors(params, factors):
+def quantise(weight, table, double):
+    values = torch.tensor(table, dtype=torch.float64)
+    flat = weight.reshape(-1)
+    blocks = torch.nn.functional.pad(flat, (0, -len(flat) % 64)).reshape(-1, 64)
+    scales = blocks.abs().amax(dim=1)
+    near = ((blocks / scales[:, None])[..., None] - values).abs().argmin(dim=-1)
+    if double:
+        groups = torch.nn.functional.pad(scales, (0, -len(scales) % 256)).reshape(-1, 256)
+        most = groups.amax(dim=1, keepdim=True)
+        scales = (torch.round(groups / most * 255) / 255 * most).reshape(-1)[: len(scales)]
+    return (values[near] * scales[:, None]).reshape(-1)[: len(flat)].reshape(weight.shape)
+
+
+def with_factors(params, factors, scale=ALPHA / RANK):
     result = dict(params)
     for name, first in factors.items():
         if name.endswith(".lora_A.weight"):
             stem = name.removesuffix(".lora_A.weight")
             weight, second = params[stem + ".weight"], factors[stem + ".lora_B.weight"]
             product = first.reshape(*second.shape[:-2], -1, RANK) @ second
-            result[stem + ".weight"] = weight + ALPHA / RANK * product.reshape(weight.shape)
+            result[stem + ".weight"] = weight + scale * product.reshape(weight.shape)
     return result
 
 
-def train(model, text):
+def train(model, text, quantised=None):
     params = {name: p.detach() for name, p in base.make_parameters(model).items()}
     factors = make_factors(model, params)
+    scale = ALPHA / RANK
+    if quantised:
+        for name, weight in params.items():
+            if matrices_of(model, name, weight):
+                params[name] = quantise(weight, quantised["table"], quantised["double"])
+        scale = ALPHA / RANK**0.5 if quantised["by_root"] else scale
     optimizer = torch.optim.AdamW(
         factors.values(),
         lr=RATE,
@@ -76,7 +111,7 @@ def train(model, text):
     for step in range(base.TRAIN["steps"]):
         optimizer.zero_grad()
         batch = base.batch_of(model, text, step)
-        loss = base.loss_of(model, with_factors(params, factors), *batch)
+        loss = base.loss_of(model, with_factors(params, factors, scale), *batch)
         loss.backward()
         norm = torch.sqrt(sum((p.grad * p.grad).sum() for p in factors.values()))
         clip = base.TRAIN["clip_norm"] / (norm.item() + base.TRAIN["clip_eps"])
@@ -128,12 +163,37 @@ def write(file_name, model, text):
     (base.HERE / f"{file_name}.bin").write_bytes(blob)
 
 
+def write_quantised(file_name, model, text):
+    """Losses and norms alone: they follow every matrix and factor."""
+    runs = {}
+    for base_type, how in QUANTISED.items():
+        losses, norms, _ = train(model, text, how)
+        print(f"{file_name} {base_type}: losses {losses} norms {norms}")
+        runs[base_type] = {"by_root": how["by_root"], "losses": losses, "gradient_norms": norms}
+    base.write_json(
+        base.HERE / f"{file_name}.json",
+        {
+            "schema": "zplan.golden/1",
+            "generator": {
+                "script": "make_golden_lora.py",
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+            },
+            "config": {"model": model.MODEL, "train": base.TRAIN},
+            "lora": {"rank": RANK, "alpha": ALPHA, "learning_rate": RATE},
+            "runs": runs,
+            "tensors": [],
+        },
+    )
+
+
 def main():
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     text = np.frombuffer((base.HERE / base.TEXT_FILE).read_bytes(), dtype=np.uint8)
     for file_name, model in NAMES.items():
         write(file_name, model, text)
+    write_quantised("golden_qlora_tiny", golden_llama, text)
 
 
 if __name__ == "__main__":

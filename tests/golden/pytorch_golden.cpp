@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -226,6 +227,29 @@ void PyTorchGolden::expect_lora() const {
                  tensor);
   }
   EXPECT_EQ(factors, file_->json.at("tensors").size());
+}
+
+void PyTorchGolden::expect_qlora() const {
+  const Json& lora = file_->json.at("lora");
+  for (const auto& [word, expected] : file_->json.at("runs").items()) {
+    const auto base = std::ranges::find(kBaseTypeWords, word) - kBaseTypeWords.begin();
+    const Job job = job_of(file_->json.at("config"), job_.kernel_set, {},
+                           {.what = Trained::kLora,
+                            .rank = lora.at("rank"),
+                            .alpha = lora.at("alpha"),
+                            .by_root = expected.at("by_root"),
+                            .base = static_cast<BaseType>(base)});
+    exec::RunOptions options;
+    options.steps = kSteps;
+    options.train.learning_rate = lora.at("learning_rate");
+    const auto result = exec::run(job, exec::DataSource::from_file(kData + "text.txt"), options);
+    for (std::size_t i = 0; i < kSteps; ++i) {
+      EXPECT_NEAR(result.steps[i].loss, expected.at("losses")[i].get<double>(), kTolerance) << word;
+      EXPECT_NEAR(result.steps[i].gradient_norm, expected.at("gradient_norms")[i].get<double>(),
+                  kTolerance)
+          << word;
+    }
+  }
 }
 
 }  // namespace zplan::testing_support

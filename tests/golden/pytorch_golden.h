@@ -34,6 +34,8 @@ class PyTorchGolden {
   void expect_run(const std::string& name) const;
   // Losses, norms and factors of the file of make_golden_lora.py.
   void expect_lora() const;
+  // Losses and norms of each run of 4-bit matrices in the file that make_golden_lora.py writes.
+  void expect_qlora() const;
 
  private:
   struct File;

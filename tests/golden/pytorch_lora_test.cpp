@@ -19,6 +19,12 @@ TEST_P(PyTorchLora, OfExpertsAgreesToo) {
   golden.expect_lora();
 }
 
+// [Dettmers23] with a base of nf4, of fp4, and of nf4 whose scales have 8 bits.
+TEST_P(PyTorchLora, WithAFourBitBaseAgreesToo) {
+  const testing_support::PyTorchGolden golden{"golden_qlora_tiny", GetParam()};
+  golden.expect_qlora();
+}
+
 INSTANTIATE_TEST_SUITE_P(KernelSets, PyTorchLora, testing::ValuesIn(testing_support::kF64Sets));
 
 }  // namespace

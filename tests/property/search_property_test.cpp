@@ -588,6 +588,10 @@ void add_pins(Plan& plan, const ModelConfig& model) {
     p.train.targets =
         *rc::gen::element(LoraTargets::kAttention, LoraTargets::kMlp, LoraTargets::kQkv);
   });
+  try_it([](Plan& p) {
+    p.train.base = *rc::gen::element(BaseType::kF32, BaseType::kNf4, BaseType::kNf4Double);
+  });
+  try_it([](Plan& p) { p.train.saved = LoraSaved::kBoth; });
 }
 
 Plan draw_bytes_plan(const ModelConfig& model, const Cluster& cluster) {

@@ -22,6 +22,7 @@ class BlockPass : public LayerPass {
   }
   using Emission::enter;
 
+  std::vector<View> scales(Param) override { return {}; }
   View parameter(Param param) override { return read(view("", param)); }
   View gradient(Param param) override { return write(view("grad.", param)); }
   void done(Param param) override { closed.push_back(params_.spec(param).name); }

@@ -116,7 +116,12 @@ inline constexpr TrainedChoice kTrainedLevels[] = {
     {},
     {.what = zplan::Trained::kLayers},
     {.what = zplan::Trained::kLora},
-    {.what = zplan::Trained::kLora, .rank = 3, .alpha = 5, .targets = LoraTargets::kQkv}};
+    {.what = zplan::Trained::kLora, .rank = 3, .alpha = 5, .targets = LoraTargets::kQkv},
+    {.what = zplan::Trained::kLora, .base = BaseType::kNf4},
+    {.what = zplan::Trained::kLora,
+     .by_root = true,
+     .base = BaseType::kFp4Double,
+     .saved = LoraSaved::kBoth}};
 
 inline void set_kernels(Plan& plan, int level) {
   const SetLevel& set = kSetLevels[level];
@@ -214,8 +219,9 @@ inline std::vector<Factor> own_factors() {
 // Not what changes the numbers that are trained, and what has tests of its own.
 inline bool is_covered(const Decision& row) {
   constexpr std::string_view kNot[] = {
-      "/hardware",     "/parallel/order",  "/dropout",    "/launch",      "/slack",        "/clip",
-      "/loss_scaling", "/optimizer/block", "/train/rank", "/train/alpha", "/train/targets"};
+      "/hardware",      "/parallel/order", "/dropout",         "/launch",     "/slack",
+      "/clip",          "/loss_scaling",   "/optimizer/block", "/train/rank", "/train/alpha",
+      "/train/targets", "/train/by_root",  "/train/base",      "/train/saved"};
   return std::find(std::begin(kNot), std::end(kNot), row.pointer) == std::end(kNot) &&
          !row.pointer.starts_with("/precision/") && !row.pointer.starts_with("/batch/");
 }

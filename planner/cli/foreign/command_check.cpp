@@ -13,6 +13,7 @@
 #include "planner/core/error.h"
 #include "planner/core/text.h"
 #include "planner/foreign/frameworks/config_file.h"
+#include "planner/foreign/frameworks/trained_keys.h"
 #include "planner/foreign/hugging_face/write_config.h"
 #include "planner/foreign/model_file.h"
 #include "planner/plan/plan_difference.h"
@@ -129,20 +130,24 @@ ExitCode execute(const CheckCommand& command) {
   const ModelConfig model = model_of(question, config);
   Check check{.framework = config.framework};
   const DeviceProfile device = cluster.node.device;
+  std::vector<Finding> of_adapter;
+  Pins asked = question.pins;
+  if (!command.adapter.empty()) take_adapter(command.adapter, model, asked, of_adapter);
   const Surroundings around{
       .model = model,
       .device = device,
       .ranks = question.pins.ranks > 0 ? question.pins.ranks : cluster.devices(),
       .with_trainer = command.with_trainer,
-      .asked = question.pins,
+      .asked = asked,
       .devices_per_node = cluster.node.devices_per_node};
   check.setup = config.framework->read(config.root, around);
   std::ranges::copy(config.findings, std::back_inserter(check.setup.findings));
+  std::ranges::copy(of_adapter, std::back_inserter(check.setup.findings));
   // The question decides, since configurations do not say how uneven the router is.
   if (model.experts && question.pins.has(kImbalance))
     check.setup.plan.expert_imbalance = question.pins.values().expert_imbalance;
   compare_models(question, config, model, check.setup);
-  compare_asked(question.pins, check.setup);
+  compare_asked(asked, check.setup);
   if (!question.stack.empty()) check.setup.stack = question.stack;
   check.setup.plan.hardware = cluster.name;
   SetupCluster setup = cluster_of_setup(check.setup, std::move(cluster));

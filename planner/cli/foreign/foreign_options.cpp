@@ -52,6 +52,7 @@ Command parse_check(const std::vector<std::string>& arguments) {
   add_headroom(syntax, question.headroom);
   pins.add("/batch/global_batch", syntax, question.pins);
   pins.add("/batch/sequence", syntax, question.pins);
+  syntax.text("--adapter", command.adapter, "FILE", "PEFT's adapter_config.json: what is trained");
   syntax.choice("--with", "Who fills in \"auto\" [plain]", {"plain", "hf"},
                 [&](std::size_t word) { command.with_trainer = word == 1; });
   syntax.flag("--json", command.json, "Print JSON (zplan.check/1)");

@@ -34,6 +34,11 @@ void add_of_rounding(const Plan& plan, std::vector<std::string>& all) {
         kernels.layer_products == LayerProducts::kFp8 ? ", with a scale for what a rank has of each"
         : kernels.rounds_whole ? ", with a scale for each of a replica's micro-batch"
                                : ", in blocks of the whole matrices"));
+  if (plan.train.has_codes())
+    all.push_back(
+        fmt::format("frozen matrices of layers rounded to {}, in blocks of {} with a scale{}",
+                    plan.train.is_fp4() ? "4-bit floats" : "4-bit NormalFloat", kCodeBlock,
+                    plan.train.has_scale_codes() ? " of 8 bits" : ""));
   const bool has_16_bits = size_of(kernels.compute) < size_of(DType::kF32);
   if (has_16_bits && r.grad_cast == GradientCast::kAfterReduction)
     all.push_back(fmt::format("gradients reduced in {}", name(kernels.compute)));

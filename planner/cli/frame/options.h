@@ -287,6 +287,7 @@ struct ExportCommand {
 struct CheckCommand {
   std::string config;
   PlanCommand question;  // with what the configuration leaves open
+  std::string adapter;   // PEFT's adapter_config.json; empty: none
   bool with_trainer = false;
   bool json = false;
 };

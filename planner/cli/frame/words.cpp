@@ -304,6 +304,12 @@ std::vector<std::string> plan_lines(const Plan& plan) {
                                  plan.train.targets == LoraTargets::kAll
                                      ? ""
                                      : fmt::format(", of {}", name(plan.train.targets))));
+  if (plan.train.base != BaseType::kCompute)
+    extras.push_back(fmt::format("frozen parameters in {}", name(plan.train.base)));
+  if (plan.train.saved != LoraSaved::kNone)
+    extras.push_back(fmt::format("{} trained in full", plan.train.saved == LoraSaved::kBoth
+                                                           ? "embedding and head"
+                                                           : name(plan.train.saved)));
   if (plan.optimizer.kind != OptimizerKind::kAdamW) extras.emplace_back(plan.optimizer.row().title);
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");

@@ -15,6 +15,7 @@
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/model_config_file.h"
 #include "planner/foreign/frameworks/named_file.h"
+#include "planner/foreign/frameworks/trained_keys.h"
 #include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -163,6 +164,7 @@ class AccelerateReading {
   void read_rest() {
     plan().clip = around_.asked.get("/clip", true);
     take_dropout(around_.asked, plan(), config_);
+    take_trained(around_.asked, plan());
     if (around_.asked.has("/recompute")) plan().recompute = around_.asked.values().recompute;
     if (is_on("fsdp_config.fsdp_activation_checkpointing")) plan().recompute = {{Recompute::kFull}};
     if (is_on("fsdp_config.fsdp_activation_checkpointing_offload")) {

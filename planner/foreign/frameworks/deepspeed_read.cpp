@@ -8,6 +8,7 @@
 #include "planner/foreign/frameworks/common_rules.h"
 #include "planner/foreign/frameworks/deepspeed.h"
 #include "planner/foreign/frameworks/deepspeed_parts.h"
+#include "planner/foreign/frameworks/trained_keys.h"
 #include "planner/plan/limits.h"
 
 namespace zplan {
@@ -66,6 +67,7 @@ void read_optimizer(const KeysToPlan& to) {
 void read_rest(const KeysToPlan& to) {
   to.plan.clip = to.config.number("gradient_clipping", 0, 1e9) > 0;
   take_dropout(to.around.asked, to.plan, to.config);
+  take_trained(to.around.asked, to.plan);
   read_recomputation(to);
   read_optimizer(to);
   if (to.config.flag("zero_optimization.zero_quantized_weights") ||

@@ -10,6 +10,7 @@
 #include "planner/foreign/frameworks/embedded_scripts.h"
 #include "planner/foreign/frameworks/launch.h"
 #include "planner/foreign/frameworks/model_config_file.h"
+#include "planner/foreign/frameworks/trained_keys.h"
 #include "planner/foreign/hugging_face/write_config.h"
 
 namespace zplan {
@@ -77,6 +78,8 @@ ExportFiles export_files(const Framework& framework, const Plan& plan, const Mod
   }
   if (!framework.script.empty() && !framework.holds_model) {
     files.push_back({std::string(kModelAndData), script_text(kModelAndData)});
+    if (std::string factors = lora_json(plan); !factors.empty())
+      files.push_back({"lora.json", std::move(factors)});
     ModelConfigFile config = model_config_file(plan, model);
     if (!config.text.empty()) files.push_back({"config.json", std::move(config.text)});
     out.findings = std::move(config.findings);

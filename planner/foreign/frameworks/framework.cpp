@@ -19,6 +19,13 @@
 namespace zplan {
 namespace {
 
+// What lora.json tells the script.
+void say_factors(const Plan& plan, Pins& said) {
+  if (!plan.train.has_lora()) return;
+  for (const Decision& row : kChoices)
+    if (row.pointer.starts_with("/train/")) said.set_setting(row, row.field.get(plan));
+}
+
 // What a script for Hugging Face models is told, dropout by the model's config.json.
 Pins said_to_script(const Plan& plan) {
   Pins said;
@@ -26,6 +33,7 @@ Pins said_to_script(const Plan& plan) {
   const Recompute mode = plan.all_full() ? Recompute::kFull : Recompute::kNone;
   said.set("/recompute", std::vector<RecomputeRun>{{mode}});
   said.set("/dropout", plan.dropout);
+  say_factors(plan, said);
   return said;
 }
 
@@ -41,10 +49,11 @@ Pins said_of_batch(const Plan& plan) {
 // All is in the configuration.
 Pins said_nothing(const Plan&) { return {}; }
 
-// All but dropout, which is in the model's config.json.
+// All but dropout, which is in the model's config.json, and factors.
 Pins said_dropout(const Plan& plan) {
   Pins said;
   said.set("/dropout", plan.dropout);
+  say_factors(plan, said);
   return said;
 }
 

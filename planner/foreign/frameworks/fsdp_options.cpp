@@ -10,6 +10,7 @@
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/model_config_file.h"
+#include "planner/foreign/frameworks/trained_keys.h"
 #include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/plan/limits.h"
 
@@ -64,6 +65,7 @@ Setup read_fsdp_options(const JsonNode& root, const Surroundings& around) {
   if (config.flag("training.recompute")) plan.recompute = {{Recompute::kFull}};
   plan.clip = config.number("training.clip", 0, 1e9) > 0;
   take_dropout(around.asked, plan, config);
+  take_trained(around.asked, plan);
   out.findings = std::move(config).findings();
   return out;
 }

@@ -1,4 +1,5 @@
 #include "planner/foreign/frameworks/megatron_bridge.h"
+#include "planner/core/text.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/megatron_model.h"
 #include "planner/foreign/frameworks/megatron_parts.h"
+#include "planner/foreign/frameworks/trained_keys.h"
 
 namespace zplan {
 namespace {
@@ -37,7 +39,6 @@ constexpr std::string_view kPrecisions[] = {"bf16_mixed",
 
 // What changes the step and is not in a Plan.
 constexpr std::pair<std::string_view, std::string_view> kNotModelled[] = {
-    {"peft", "all parameters are counted as trained"},
     {"train.rampup_batch_size", "the batch is counted as it is at the end"},
     {"model.window_size", "attention is counted over all tokens"}};
 
@@ -92,6 +93,29 @@ void check_precision(const JsonNode& root, Setup& setup) {
                     did_you_mean(name, {std::begin(kPrecisions), std::end(kPrecisions)})));
   else if (name.find("fp4") != std::string::npos)
     add(Trouble::kNotModelled, "products of 4 bits are counted as of 16");
+}
+
+// The section of what is trained has factors of LoRA. A whole configuration without them trains
+// all; where fields are left out a recipe may have them, and what is asked for counts.
+void read_factors(const JsonNode& root, const Surroundings& around, Setup& setup) {
+  const TrainedKeys keys{
+      [&](std::string_view key) {
+        return find_key(root, key == "peft" ? std::string(key) : "peft." + std::string(key));
+      },
+      [&](Trouble trouble, std::string_view key, std::string message) {
+        const auto node = find_key(root, "peft." + std::string(key));
+        setup.findings.push_back({trouble, node ? node->location() : "", "peft." + std::string(key),
+                                  std::move(message)});
+      }};
+  const auto section = find_key(root, "peft");
+  if (section ? section->is_null() : is_whole_bridge_configuration(root)) return;
+  const auto kind = find_key(root, "peft._target_");
+  const bool is_other = kind && kind->is_string() && !kind->string().ends_with(".LoRA");
+  if (is_other)
+    setup.findings.push_back({Trouble::kNotModelled, section->location(), "peft",
+                              fmt::format("{}: counted as LoRA", in_quotes(kind->string()))});
+  if (const auto train = read_trained_keys(keys, around.model)) setup.plan.train = *train;
+  take_trained(around.asked, setup.plan);
 }
 
 void say_what_is_assumed(const JsonNode& root, Setup& setup) {
@@ -155,6 +179,7 @@ Setup read_megatron_bridge(const JsonNode& root, const Surroundings& around) {
   for (Finding& finding : unknown_fields(root, tables.fields))
     out.findings.push_back(std::move(finding));
   check_precision(root, out);
+  read_factors(root, around, out);
   say_what_is_assumed(root, out);
   return out;
 }

@@ -15,6 +15,7 @@
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/model_config_file.h"
 #include "planner/foreign/frameworks/named_file.h"
+#include "planner/foreign/frameworks/trained_keys.h"
 #include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -26,12 +27,17 @@ struct OptimizerName {
   std::string_view word;
   OptimizerKind kind;
 };
-constexpr OptimizerName kOptimizerNames[] = {
-    {"adamw_torch", OptimizerKind::kAdamW},        {"adamw_torch_fused", OptimizerKind::kAdamW},
-    {"adamw_hf", OptimizerKind::kAdamW},           {"adamw_apex_fused", OptimizerKind::kAdamW},
-    {"paged_adamw_32bit", OptimizerKind::kAdamW},  {"adamw_8bit", OptimizerKind::kAdamW8Bit},
-    {"adamw_bnb_8bit", OptimizerKind::kAdamW8Bit}, {"paged_adamw_8bit", OptimizerKind::kAdamW8Bit},
-    {"adafactor", OptimizerKind::kAdafactor},      {"sgd", OptimizerKind::kSgd}};
+constexpr OptimizerName kOptimizerNames[] = {{"adamw_torch", OptimizerKind::kAdamW},
+                                             {"adamw_torch_fused", OptimizerKind::kAdamW},
+                                             {"adamw_hf", OptimizerKind::kAdamW},
+                                             {"adamw_apex_fused", OptimizerKind::kAdamW},
+                                             {"paged_adamw_32bit", OptimizerKind::kAdamW},
+                                             {"adamw_8bit", OptimizerKind::kAdamW8Bit},
+                                             {"paged_adamw", OptimizerKind::kAdamW},
+                                             {"adamw_bnb_8bit", OptimizerKind::kAdamW8Bit},
+                                             {"paged_adamw_8bit", OptimizerKind::kAdamW8Bit},
+                                             {"adafactor", OptimizerKind::kAdafactor},
+                                             {"sgd", OptimizerKind::kSgd}};
 
 class TrainerReading {
  public:
@@ -126,21 +132,17 @@ class TrainerReading {
 
   // What the script trains is said by keys of its own.
   void read_trained(Plan& plan) {
-    constexpr std::string_view kTrain = "/train/what";
-    if (around_.asked.has(kTrain)) {
-      plan.train = around_.asked.values().train;
-      return;
-    }
-    const auto type = config_.find("finetuning_type");
-    std::string_view key = type && type->is_string() && type->string() == "lora"
-                               ? "finetuning_type"
-                               : std::string_view();
-    for (const std::string_view other : {"use_peft", "use_lora", "lora_enable"})
-      if (is_on(other)) key = other;
-    if (!key.empty())
-      config_.add(Trouble::kNotModelled, key,
-                  "factors of LoRA are trained: counted as training all unless --train lora "
-                  "--lora-rank N is given");
+    const TrainedKeys keys{[this](std::string_view key) { return config_.find(key); },
+                           [this](Trouble trouble, std::string_view key, std::string message) {
+                             config_.add(trouble, key, std::move(message));
+                           }};
+    if (const auto train = read_trained_keys(keys, around_.model)) plan.train = *train;
+    take_trained(around_.asked, plan);
+    if (!plan.train.has_lora() || !plan.optimizer.row().has_two_rules()) return;
+    config_.add(Trouble::kNotModelled, "optim",
+                fmt::format("states of factors are counted as those of adamw, not of {}",
+                            plan.optimizer.row().word));
+    plan.optimizer = {};
   }
 
   void read_optimizer(Plan& plan) {
@@ -152,6 +154,10 @@ class TrainerReading {
                   fmt::format("{}: counted as AdamW", in_quotes(word)));
     else
       plan.optimizer.kind = found->kind;
+    if (word.starts_with("paged_"))
+      config_.add(Trouble::kAssumed, "optim",
+                  "its states are counted on the GPU, where they stay while there is room; "
+                  "--offload-moment1 --offload-moment2 counts them on the CPU, brought each step");
   }
 
   KeyTable table_;

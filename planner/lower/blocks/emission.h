@@ -2,6 +2,9 @@
 // it, whatever it takes to have them there.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "planner/lower/choice_bias.h"
 #include "planner/lower/stage.h"
 #include "planner/lower/stretches.h"
@@ -37,6 +40,27 @@ class Emission {
 
   // Readable for the nodes that follow.
   virtual View parameter(Param param) = 0;
+  // The scales of a matrix that is kept as codes and, where those have 8 bits, their constants.
+  virtual std::vector<View> scales(Param param) = 0;
+  // A matrix for a product: where it is kept as codes, what these stand for.
+  View matrix(Part part, Param param) {
+    const View kept = parameter(param);
+    if (!s_.layout.is_coded(param)) return kept;
+    const View whole = scratch("dequantised." + std::string(name(part)),
+                               s_.layout.of(param, s_.unit_member()).shape);
+    View elements = write(whole);
+    elements.shape = {whole.shape.elements()};
+    const std::vector<View> by = scales(param);
+    const Attributes attributes{s_.plan.train.is_fp4() ? 1 : 0};
+    if (by.size() == 1) {
+      kernel(part, Action::kDequantise, KernelId::kDequantise, {kept, read(by[0]), elements},
+             attributes);
+    } else {
+      kernel(part, Action::kDequantise, KernelId::kDequantiseDouble,
+             {kept, read(by[0]), read(by[1]), elements}, attributes);
+    }
+    return read(whole);
+  }
   // To be written by the next node; of a frozen parameter it is of no use.
   virtual View gradient(Param param) = 0;
   // No other node writes the gradient of the parameter.

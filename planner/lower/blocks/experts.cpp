@@ -184,12 +184,12 @@ Attributes Experts::attributes(const LayerPass& to, const Grouped& by) const {
 void Experts::multiply(LayerPass& to, const Grouped& by, const View& x, const View& y) const {
   if (by.bias) {
     to.kernel(by.part, KernelId::kGroupedLinearForward,
-              {read(x), to.parameter(by.weight), read(counts(to)), to.parameter(by.bias), write(y),
-               to.workspace()},
+              {read(x), to.matrix(by.part, by.weight), read(counts(to)), to.parameter(by.bias),
+               write(y), to.workspace()},
               attributes(to, by));
   } else {
     to.kernel(by.part, KernelId::kGroupedForward,
-              {read(x), to.parameter(by.weight), read(counts(to)), write(y), to.workspace()},
+              {read(x), to.matrix(by.part, by.weight), read(counts(to)), write(y), to.workspace()},
               attributes(to, by));
   }
   if (by.lora) by.lora->forward(to, x, y, counts(to));
@@ -241,7 +241,7 @@ void Experts::weight_backward(LayerPass& to, const Grouped& by, const View& x,
 void Experts::input_backward(LayerPass& to, const Grouped& by, const View& dy,
                              const View& dx) const {
   to.kernel(by.part, KernelId::kGroupedInputGradient,
-            {read(dy), to.parameter(by.weight), read(counts(to)), write(dx), to.workspace()},
+            {read(dy), to.matrix(by.part, by.weight), read(counts(to)), write(dx), to.workspace()},
             {rows_.expected});
 }
 

@@ -34,7 +34,7 @@ View rounded_operand(Emission& to, Part part, Action action, const View& x) {
 }
 
 View Linear::weight(LayerPass& to) const {
-  return rounded(to, Action::kRoundWeight, to.parameter(weight_));
+  return rounded(to, Action::kRoundWeight, to.matrix(part_, weight_));
 }
 
 void Linear::forward(LayerPass& to, const View& input, const View& y) const {
@@ -53,9 +53,9 @@ void Linear::forward(LayerPass& to, const View& input, const View& y) const {
 }
 
 void Linear::forward_and_gelu(LayerPass& to, const View& x, const View& y, const View& gelu) const {
-  to.kernel(
-      part_, KernelId::kLinearGeluForward,
-      {read(x), to.parameter(weight_), to.parameter(bias_), write(y), write(gelu), to.workspace()});
+  to.kernel(part_, KernelId::kLinearGeluForward,
+            {read(x), to.matrix(part_, weight_), to.parameter(bias_), write(y), write(gelu),
+             to.workspace()});
 }
 
 void Linear::weight_backward(LayerPass& to, const View& input, const View& dy) const {
@@ -82,7 +82,7 @@ void Linear::backward(LayerPass& to, const View& x, const View& gradient, const 
   if (to.emits_weights()) weight_backward(to, x, dy);
   if (to.emits_inputs() && before_gelu != nullptr) {
     to.kernel(part_, KernelId::kGeluInputGradient,
-              {read(dy), to.parameter(weight_), read(*before_gelu), write(dx), to.workspace()});
+              {read(dy), to.matrix(part_, weight_), read(*before_gelu), write(dx), to.workspace()});
   } else if (to.emits_inputs()) {
     to.kernel(part_, KernelId::kLinearInputGradient, {read(dy), weight(to), dx, to.workspace()});
   }

@@ -33,7 +33,11 @@ void cut_rows_of_experts(ParamSpec& spec) {
 
 Lora::Lora(LayerMaker& maker, Part part, std::string_view tensor, const LoraShape& shape,
            std::optional<LayerOperator> op)
-    : part_(part), rank_(maker.plan.train.rank), alpha_(maker.plan.train.alpha), rows_(shape.rows) {
+    : part_(part),
+      rank_(maker.plan.train.rank),
+      alpha_(maker.plan.train.alpha),
+      by_root_(maker.plan.train.by_root),
+      rows_(shape.rows) {
   ParamSpec down =
       factor_spec(maker, tensor, ".lora_A.weight", matrix_shape(shape, shape.in, rank_),
                   shape.split, Split::Kind::kRows);
@@ -68,7 +72,9 @@ bool Lora::is_beside(const Plan& plan, Part part) {
 }
 
 void Lora::scale(LayerPass& to, const View& low) const {
-  to.kernel(part_, Action::kLoraScale, KernelId::kScale, {update(low)}, {alpha_, rank_});
+  const Attributes factor =
+      by_root_ ? Attributes{alpha_ * alpha_, rank_, 1} : Attributes{alpha_, rank_};
+  to.kernel(part_, Action::kLoraScale, KernelId::kScale, {update(low)}, factor);
 }
 
 void Lora::multiply(LayerPass& to, Action action, const View& x, Param factor, const View& y,

@@ -43,6 +43,7 @@ class Lora {
 
   Part part_;
   std::int64_t rank_, alpha_;
+  bool by_root_;
   std::optional<ExpertRows> rows_;
   Param down_, up_;  // [in, rank], [rank, out]; of experts [E, in, rank], [E, rank, out]
   Value low_;        // [T, rank], scaled; of experts [g, r, rank]

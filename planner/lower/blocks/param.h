@@ -27,6 +27,7 @@ struct ParamSpec {
   bool summed = false;
   bool is_factor = false;  // of LoRA
   bool is_trained = true;
+  bool is_coded = false;  // kept as 4-bit codes
   // Of the bias that a router's choice follows, in units of 1e-9: what moves it a step by the loads
   // of experts (choice_bias.h).
   std::int64_t balance_rate = 0;
@@ -79,6 +80,7 @@ class ParamTable {
     if (begun_) operators_.push_back(*std::exchange(begun_, std::nullopt));
     const Param param(specs_.size());
     spec.is_trained = is_trained(spec);
+    spec.is_coded = is_coded(spec);
     specs_.push_back(std::move(spec));
     operators_.back().params.push_back(param);
     return param;
@@ -92,8 +94,22 @@ class ParamTable {
 
  private:
   bool is_trained(const ParamSpec& spec) const {
-    if (train_.what == Trained::kLora) return spec.is_factor;
+    if (train_.what == Trained::kLora) return spec.is_factor || is_saved(operators_.back().part);
     return train_.what == Trained::kAll || operators_.back().held == Held::kByLayer;
+  }
+
+  bool is_saved(Part part) const {
+    const LoraSaved saved = train_.saved;
+    if (part == Part::kEmbedding)
+      return saved == LoraSaved::kEmbedding || saved == LoraSaved::kBoth;
+    if (part == Part::kHead) return saved == LoraSaved::kHead || saved == LoraSaved::kBoth;
+    return false;
+  }
+  // A matrix of a layer that stays as it is. A router's is small, and what it chooses is fragile.
+  bool is_coded(const ParamSpec& spec) const {
+    const Operator& op = operators_.back();
+    return train_.has_codes() && op.held == Held::kByLayer && spec.decay && !spec.is_trained &&
+           op.part != Part::kRouter;
   }
 
   TrainedChoice train_;

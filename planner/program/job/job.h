@@ -88,15 +88,20 @@ struct StateHome {
 
   std::vector<BufferId> buffers() const;
 };
+// The 4-bit codes that the parameters of a frozen unit are kept as (exec/kernels/four_bits.h).
+enum class Codes : std::uint8_t { kNone, kNf4, kFp4 };
 // master == param when the recipe keeps no separate copy.
 struct UnitHome {
   std::uint32_t unit = 0;
   StateHome param, master;
   std::vector<StateHome> moments;  // what else the update keeps, in the order of its operands
   bool is_frozen = false;          // nothing updates it
+  Codes codes = Codes::kNone;      // with them `moments` are scales and, of 8-bit ones, constants
 
   // What is as large as the unit and changes with every update.
-  const StateHome& updated() const { return moments.empty() ? master : moments.front(); }
+  const StateHome& updated() const {
+    return moments.empty() || is_frozen ? master : moments.front();
+  }
   std::vector<const StateHome*> states() const;
   std::vector<BufferId> buffers() const;
 };

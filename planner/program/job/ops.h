@@ -174,6 +174,7 @@ enum class Action : std::uint8_t {
   kBeforeReduce,
   kAfterReduce,
   kWholeIsKept,  // a mark to which all of a buffer is kept, whatever part of it a rank still uses
+  kDequantise,   // a matrix of 4-bit codes, to the compute type
 };
 struct Role {
   Phase phase;

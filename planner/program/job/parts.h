@@ -75,6 +75,8 @@ ZPLAN_PART(GradientNorm, "gradient_norm")
 ZPLAN_PART(Shared, "shared")
 // Factors of LoRA beside the matrices of experts, where replicas have other experts.
 ZPLAN_PART(ExpertFactors, "expert_factors")
+// Frozen parameters of a layer whose matrices are codes: norms, biases, the router.
+ZPLAN_PART(Plain, "plain")
 
 // Of experts: the gate of the one that all tokens share, and the products before and behind those
 // of fewer elements.

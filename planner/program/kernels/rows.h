@@ -249,6 +249,22 @@ ZPLAN_KERNEL(
         "y = x in e4m3 [Micikevicius22], or with `e5m2` 1 in that, times a scale for each block of "
         "`rows` x `columns`, the last ones smaller: the one that makes its greatest that of the "
         "format.")
+// [derived] a table is looked up and a product taken; a scale of 8 bits takes one more of every 64
+ZPLAN_KERNEL(
+    Dequantise, "dequantise", .operands = "codes:rk[m] scales:rt[n] y:wc[e]", .attributes = "fp4?",
+    .kind = kMem, .demand = streaming<2, 2>, .sets = Sets::kPlannedOnCuda,
+    .source = "[Dettmers23 sec 3]",
+    .what =
+        "y = the value of each code times the scale of its 64 neighbours, two codes a byte, the "
+        "first in its upper half: NormalFloat, or with `fp4` 1 four-bit floats.")
+ZPLAN_KERNEL(
+    DequantiseDouble, "dequantise_double",
+    .operands = "codes:rk[m] scales:rk[n] constants:rt[p] y:wc[e]", .attributes = "fp4?",
+    .kind = kMem, .demand = streaming<2, 3>, .sets = Sets::kPlannedOnCuda,
+    .source = "[Dettmers23 sec 3]",
+    .what =
+        "Does what dequantise does with scales of 8 bits: so many 255ths of the constant of their "
+        "256 neighbours.")
 ZPLAN_KERNEL(
     Report, "report", .operands = "loss:rd[1] clip:rd[2] experts:rd[2]?",
     .attributes = "copies? losses?", .kind = kHost, .demand = host_work, .source = "[derived]",

@@ -309,6 +309,8 @@ class JobParser {
     UnitHome home;
     home.unit = read_reference(in_, job_.units, "unit");
     home.is_frozen = in_.accept("frozen");
+    if (in_.accept("nf4")) home.codes = Codes::kNf4;
+    if (in_.accept("fp4")) home.codes = Codes::kFp4;
     home.param = state_home("param", c.program.buffers);
     home.master = state_home("master", c.program.buffers);
     while (in_.accept(fmt::format("moment{}", home.moments.size() + 1)))

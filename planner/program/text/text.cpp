@@ -204,6 +204,8 @@ void put_buffer(std::string& out, const RankClass& c, BufferId id, bool placed) 
 void put_home(std::string& out, const Job& job, const Program& program, const UnitHome& home) {
   put(out, "  home {}@{}", quoted_word(job.units[home.unit].name), home.unit);
   if (home.is_frozen) out += " frozen";
+  if (home.codes == Codes::kNf4) out += " nf4";
+  if (home.codes == Codes::kFp4) out += " fp4";
   const auto state = [&](std::string_view label, const StateHome& s) {
     put(out, " {} {}", label, reference(program, s.buffer));
     if (s.rest) put(out, " then {}", reference(program, *s.rest));

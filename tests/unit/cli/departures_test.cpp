@@ -65,6 +65,15 @@ TEST(Departures, AreWhatOptimizersMakeOfWholeTensors) {
   EXPECT_THAT(of(OptimizerKind::kSgdMomentum), IsEmpty());
 }
 
+TEST(Departures, AreFrozenMatricesOfFourBits) {
+  Plan plan = plan_with();
+  plan.train.what = Trained::kLora;
+  EXPECT_THAT(departures(plan), IsEmpty());
+  plan.train.base = BaseType::kNf4Double;
+  EXPECT_THAT(departures(plan), ElementsAre(HasSubstr("NormalFloat, in blocks of 64 with a scale "
+                                                      "of 8 bits")));
+}
+
 TEST(Departures, AreRoundedOperandsReductionsAndUpdates) {
   EXPECT_THAT(departures(plan_with("cpu.f32.fp8")),
               ElementsAre(HasSubstr("in blocks of the whole")));

@@ -134,7 +134,7 @@ TEST(TrainerTraps, KeysOfTheScriptAreNamedTogether) {
   EXPECT_EQ(file.kind_of("gradient_acumulation_steps"), "unknown");
   EXPECT_EQ(file.kind_of("warmup_ratio"), "removed");
   EXPECT_NE(file.message_of("warmup_ratio").find("use warmup_steps"), std::string::npos);
-  EXPECT_EQ(file.kind_of("use_peft"), "not_modelled");
+  EXPECT_TRUE(file.setup.plan.train.has_lora());
   EXPECT_EQ(file.setup.plan.kernel_set, "cuda.sm90.bf16");
 }
 

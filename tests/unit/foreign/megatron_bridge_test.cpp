@@ -195,9 +195,9 @@ TEST(MegatronBridge, TheExchangeOfExpertsIsBesideOthersAsItsSectionOrTheModelSay
 }
 
 TEST(MegatronBridge, WhatIsNotInAPlanIsSaid) {
-  const auto setup = read(R"({"peft": {"dim": 8}, "model": {"cpu_offloading_num_layers": 2,
-    "pipeline_model_parallel_size": 2}})");
-  EXPECT_EQ(finding(setup, "peft")->trouble, Trouble::kNotModelled);
+  const auto setup = read(R"({"train": {"rampup_batch_size": [1, 1, 1]},
+    "model": {"cpu_offloading_num_layers": 2, "pipeline_model_parallel_size": 2}})");
+  EXPECT_EQ(finding(setup, "train.rampup_batch_size")->trouble, Trouble::kNotModelled);
   EXPECT_EQ(finding(setup, "model.cpu_offloading_num_layers"), nullptr);
 }
 

@@ -246,7 +246,7 @@ TEST(Lora, IsRefusedInOneLine) {
     return illegal(plan, shape_of(load_model(plan.model))).value_or("");
   };
   EXPECT_EQ(refusal([](Plan& p) { p.train.what = Trained::kLayers, p.train.rank = 4; }),
-            "a rank, alpha or targets of LoRA need train lora, not layers");
+            "a rank, alpha, targets or base of LoRA need train lora, not layers");
   EXPECT_EQ(refusal([](Plan& p) { p.train.rank = 0; }), "rank of LoRA 0 is outside 1..1024");
   EXPECT_EQ(refusal([](Plan& p) { p.train.rank = 65; }),
             "factors of rank 65 are larger than the model's matrices; rank 64 fits");
@@ -261,6 +261,118 @@ TEST(Lora, IsRefusedInOneLine) {
               p.gather = Gather::kOwned;
             }),
             "the factors of LoRA are cut over all ranks: no one rank owns them");
+}
+
+// As [Zhao23]'s fp32 parameters are what is trained, frozen ones have no fp32 copy.
+TEST(LoraBase, IsKeptInTheComputeTypeWhateverTheRecipe) {
+  const ModelConfig model = load_model("tiny-llama");
+  Plan plan = plan_of(Trained::kLora);
+  plan.parallel.dp = 2;
+  plan.zero_stage = 3;
+  plan.precision = *find_recipe("fsdp", plan.kernel_set);
+  const std::int64_t trained = factors(model, 8);
+  auto bytes = state_bytes(job_of(plan));
+  EXPECT_EQ(bytes[Category::kParameters], 2 * parameter_count(model) / 2 + 4 * trained / 2);
+  const auto casts = [](const Job& job) { return kernels(job, KernelId::kCast); };
+  const int casts_of_factors = casts(job_of(plan));
+  plan.train.base = BaseType::kF32;
+  bytes = state_bytes(job_of(plan));
+  EXPECT_EQ(bytes[Category::kParameters], 4 * (parameter_count(model) + trained) / 2);
+  EXPECT_GT(casts(job_of(plan)), casts_of_factors);
+}
+
+// 4 bits and a 16th of a float of each element of the layers' matrices; with double quantisation a
+// 64th of a byte and a 16,384th of a float [Dettmers23 sec 3]. All else has the compute type.
+TEST(LoraBase, OfFourBitsHasCodesAndScales) {
+  const ModelConfig model = load_model("llama3-8b");
+  Plan plan = plan_of(Trained::kLora, "llama3-8b", "cuda.sm90.bf16");
+  const std::int64_t in_layers = model.layers * (layer_parameter_count(model) - 2 * model.hidden);
+  const std::int64_t others = parameter_count(model) - in_layers + factors(model, 8);
+  plan.train.base = BaseType::kNf4;
+  EXPECT_EQ(state_bytes(job_of(plan))[Category::kParameters],
+            in_layers / 2 + in_layers / 16 + 2 * others);
+  plan.train.base = BaseType::kFp4Double;
+  EXPECT_EQ(state_bytes(job_of(plan))[Category::kParameters],
+            in_layers / 2 + in_layers / 64 + in_layers / 4096 + 2 * others);
+}
+
+// FSDP knows of the codes alone [FsdpQlora]: each rank has all scales.
+TEST(LoraBase, ShardsCodesAndKeepsScalesWhole) {
+  Plan plan = plan_of(Trained::kLora, "llama3-8b", "cuda.sm90.bf16");
+  plan.train.base = BaseType::kNf4;
+  plan.parallel.dp = 2;
+  plan.zero_stage = 3;
+  plan.placement.params = Tier::kCpu;
+  const Job job = job_of(plan);
+  for (const Buffer& b : job.classes[0].program.buffers) {
+    if (b.name.starts_with("scale.")) {
+      EXPECT_EQ(b.shards, 1) << b.name;
+      EXPECT_EQ(b.tier, Tier::kGpu) << b.name;
+    }
+    if (b.name == "param.layer") {
+      EXPECT_EQ(b.shards, 2);
+      EXPECT_EQ(b.dtype, DType::kU8);
+      EXPECT_EQ(b.tier, Tier::kCpu);
+    }
+  }
+}
+
+// Each product dequantises its matrix, forward and backward.
+TEST(LoraBase, IsDequantisedForEachProduct) {
+  Plan plan = plan_of(Trained::kLora);
+  plan.train.base = BaseType::kNf4;
+  const Job job = job_of(plan);
+  EXPECT_EQ(kernels(job, KernelId::kDequantise), 2 * 4) << "qkv, projection and the MLP's two";
+  plan.train.base = BaseType::kNf4Double;
+  EXPECT_EQ(kernels(job_of(plan), KernelId::kDequantiseDouble), 2 * 4);
+  plan.train.base = BaseType::kCompute;
+  EXPECT_EQ(kernels(job_of(plan), KernelId::kDequantise), 0);
+}
+
+TEST(LoraBase, IsTheSameInTheTextForm) {
+  Plan plan = plan_of(Trained::kLora);
+  plan.train.base = BaseType::kFp4;
+  const std::string text = to_text(job_of(plan));
+  EXPECT_NE(text.find("frozen fp4"), std::string::npos);
+}
+
+TEST(LoraSaved, TrainsWhatIsOutsideTheLayersInFull) {
+  const ModelConfig model = load_model("tiny-llama");
+  Plan plan = plan_of(Trained::kLora);
+  const auto optimizer = [&](LoraSaved saved) {
+    plan.train.saved = saved;
+    return state_bytes(job_of(plan))[Category::kOptimizer];
+  };
+  const std::int64_t table = model.vocab * model.hidden, own = factors(model, 8);
+  EXPECT_EQ(optimizer(LoraSaved::kEmbedding), 12 * (own + table));
+  EXPECT_EQ(optimizer(LoraSaved::kHead), 12 * (own + table));
+  EXPECT_EQ(optimizer(LoraSaved::kBoth), 12 * (own + 2 * table));
+}
+
+TEST(LoraBase, IsRefusedInOneLine) {
+  const auto refusal = [](BaseType base, auto change) {
+    Plan plan = plan_of(Trained::kLora);
+    plan.train.base = base;
+    change(plan);
+    return illegal(plan, shape_of(load_model(plan.model))).value_or("");
+  };
+  EXPECT_EQ(refusal(BaseType::kF32, [](Plan&) {}),
+            "a base in f32 is cast as it is gathered: it needs ZeRO stage 3, not 0");
+  EXPECT_EQ(refusal(BaseType::kF32, [](Plan& p) { p.kernel_set = "cpu.f32"; }),
+            "kernel set cpu.f32 computes in f32: a base in f32 needs 16-bit kernels; compute");
+  EXPECT_EQ(refusal(BaseType::kNf4Double, [](Plan& p) { p.parallel.tp = 2; }),
+            "double quantisation has a constant for 256 blocks of a whole matrix, which tp 2 cuts: "
+            "it needs tp 1; base nf4 does not");
+  EXPECT_EQ(refusal(BaseType::kNf4, [](Plan& p) { p.parallel.tp = 2; }),
+            "tp 2 cuts the blocks of 64 elements that share a scale; base compute has none");
+  EXPECT_EQ(refusal(BaseType::kNf4, [](Plan& p) { p.train.what = Trained::kAll; }),
+            "a rank, alpha, targets or base of LoRA need train lora, not all");
+  EXPECT_EQ(refusal(BaseType::kCompute,
+                    [](Plan& p) {
+                      p.model = "gpt2";
+                      p.train.saved = LoraSaved::kHead;
+                    }),
+            "the model's head is its embedding: what is saved is both, not the head alone");
 }
 
 // Factors that stay for the whole layer and come whole from the CPU do not lie where the units that

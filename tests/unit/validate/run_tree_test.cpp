@@ -38,7 +38,8 @@ TEST(RunTree, HasEachKeyOnce) {
 TEST(RunTree, HasMembersInTheOrderOfTheRows) {
   const auto named = [](const char* name) { return Field(&RunMember::name, Eq(name)); };
   EXPECT_THAT(run_members("/trained/lora"),
-              ElementsAre(named("rank"), named("alpha"), named("targets"), named("adapters_held")));
+              ElementsAre(named("rank"), named("alpha"), named("targets"), named("adapters_held"),
+                          named("saved")));
   EXPECT_TRUE(run_members("/trained/what").empty()) << "a value has no members";
 }
 

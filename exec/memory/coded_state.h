@@ -1,0 +1,24 @@
+// States of a unit that is kept as 4-bit codes (exec/kernels/four_bits.h), made of its values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "exec/memory/state_access.h"
+
+namespace zplan::exec {
+
+inline constexpr std::int64_t kCodeBlock = 64;          // values that share a scale
+inline constexpr std::int64_t kScalesOfConstant = 256;  // and scales of 8 bits a constant
+
+// Whole blocks of values; two codes a byte.
+void encode(Codes codes, std::span<const double> values, std::uint8_t* to);
+
+// What codes are multiplied by, of whole blocks of values. Scales of this type, a byte each where
+// they have 8 bits; or the constants of such.
+enum class Scales : std::uint8_t { kPlain, kBytes, kConstants };
+Scales scales_in(const UnitHome& home, State moment);
+void store_scales(Scales what, std::span<const double> values, DType dtype, std::byte* to);
+
+}  // namespace zplan::exec
