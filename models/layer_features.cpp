@@ -39,6 +39,7 @@ constexpr Switch kSwitches[] = {
     {"embedding_norm", &F::embedding_norm},   {"scaled_embedding", &F::scaled_embedding},
     {"scaled_logits", &F::scaled_logits},     {"head_transform", &F::head_transform},
     {"attention_sinks", &F::attention_sinks}, {"bidirectional", &F::bidirectional},
+    {"attention_gate", &F::attention_gate},
 };
 constexpr std::string_view kEpsilon = "norm_epsilon";
 constexpr double kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
@@ -174,6 +175,7 @@ std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& 
   if (model.alibi) return Found{"position", "expected no position \"alibi\" with kv_lora_rank"};
   for (const auto& [field, unusual] : {std::pair<std::string_view, bool>{"window", x.window > 0},
                                        {"attention_sinks", x.attention_sinks},
+                                       {"attention_gate", x.attention_gate},
                                        {"bidirectional", x.bidirectional},
                                        {"attention_cap", x.attention_cap > 0},
                                        {"attention_divisor", x.attention_divisor > 0},

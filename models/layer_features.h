@@ -50,6 +50,9 @@ struct LayerFeatures {
   // A query sees all keys, and the loss is that of masked tokens [Devlin19].
   bool bidirectional = false;
   bool attention_sinks = false;  // a score of each head that no key has [Xiao24]
+  // What attention gives is multiplied, before the projection, by the sigmoid of a further product
+  // of its input, as wide as that [Qiu25].
+  bool attention_gate = false;
   std::int64_t norm_epsilon = kUsualNormEpsilon;
   std::int64_t attention_divisor = 0;  // scores are divided by its root; 0: by that of d
   std::int64_t attention_cap = 0;      // c of scores c tanh(x / c) [Gemma24]; 0: none
@@ -89,7 +92,7 @@ struct LayerFeatures {
 LayerFeatures read_layer_features(JsonObject& object);
 
 // Those that are not as in GPT-2 or Llama, as a file writes them.
-using FeatureValue = std::variant<std::int64_t, bool, std::string_view, double>;
+using FeatureValue = std::variant<std::int64_t, bool, std::string_view, double, std::string>;
 std::vector<std::pair<std::string_view, FeatureValue>> shown_features(
     const LayerFeatures& features);
 

@@ -36,7 +36,8 @@ std::int64_t twice_seen_keys(const ModelConfig& model) {
     const std::int64_t decoder = model.layers - model.encoder_layers;
     return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
   }
-  const std::int64_t all = model.all_layers();
+  const std::int64_t all =
+      model.has_pattern() ? model.layers_with(Mixer::kAttention) : model.all_layers();
   if (layer.window == 0) return all * s;
   std::int64_t windowed = 0;
   for (std::int64_t i = 0; i < all; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
@@ -65,7 +66,8 @@ std::int64_t attention_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t latents =
       model.latent ? latent_width(*model.latent) + model.latent->rope_size : 0;
-  return h * latents + qkv_parameter_count(model) + model.attention_width() * h;
+  const std::int64_t gates = model.layer.attention_gate ? 1 : 0;
+  return h * latents + qkv_parameter_count(model) + (1 + gates) * model.attention_width() * h;
 }
 
 // Of a layer that attends to an encoder, with as many heads: matrices, and biases.
@@ -86,8 +88,105 @@ std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
   return attention + model.expert_count() + experts * model.expert_bias_width();
 }
 
+// Of a mixer: its products, and its vectors and convolutions, without the norm before it.
+std::int64_t mixer_matmul_count(const ModelConfig& model, Mixer mixer) {
+  const std::int64_t h = model.hidden;
+  switch (mixer) {
+    case Mixer::kNone:
+      return 0;
+    case Mixer::kAttention:
+      return attention_parameter_count(model);
+    case Mixer::kMamba:
+      return h * (model.mamba->in_width() + model.mamba->inner());
+    case Mixer::kDelta:
+      return h * (model.delta->in_width() + model.delta->values());
+  }
+  return 0;
+}
+std::int64_t mixer_vector_count(const ModelConfig& model, Mixer mixer) {
+  if (mixer == Mixer::kMamba) {
+    const MambaShape& m = *model.mamba;
+    constexpr std::int64_t kOfHeads = 3;  // what dt begins with, A and D
+    return m.conv_width() * (m.conv + 1) + kOfHeads * m.heads + m.inner();
+  }
+  if (mixer == Mixer::kDelta) {
+    const DeltaShape& d = *model.delta;
+    constexpr std::int64_t kOfHeads = 2;  // what dt begins with, and A
+    return d.conv_width() * d.conv + kOfHeads * d.value_heads + d.value_size;
+  }
+  if (mixer == Mixer::kNone) return 0;
+  std::int64_t biases = 0;
+  if (model.biases != Biases::kNone) biases = model.qkv_width();
+  if (model.biases == Biases::kAll) biases += model.hidden;
+  return biases + (model.qk_norm ? 2 * model.head_size() : 0) +
+         (model.latent ? latent_width(*model.latent) : 0) +
+         (model.layer.attention_sinks ? model.heads : 0);
+}
+
+// The same of what follows a mixer, with so many experts.
+std::int64_t feed_forward_matmul_count(const ModelConfig& model, FeedForward feed_forward,
+                                       std::int64_t experts) {
+  if (feed_forward == FeedForward::kNone) return 0;
+  if (feed_forward == FeedForward::kMlp) return mlp_parameter_count(model, model.ffn);
+  return feed_forward_parameter_count(model, experts);
+}
+std::int64_t feed_forward_vector_count(const ModelConfig& model, FeedForward feed_forward) {
+  if (feed_forward == FeedForward::kNone) return 0;
+  const bool biases = model.biases == Biases::kAll;
+  if (feed_forward == FeedForward::kMlp) return biases ? model.up_width() + model.hidden : 0;
+  return (biases ? model.expert_count() * (1 + model.expert_bias_width()) : 0) +
+         (model.experts->selection_bias ? model.expert_count() : 0);
+}
+
+std::int64_t matmul_count_of(const ModelConfig& model, const LayerParts& parts,
+                             std::int64_t experts) {
+  return mixer_matmul_count(model, parts.mixer) +
+         feed_forward_matmul_count(model, parts.feed_forward, experts);
+}
+std::int64_t count_of(const ModelConfig& model, const LayerParts& parts) {
+  const std::int64_t branches =
+      (parts.mixer != Mixer::kNone ? 1 : 0) + (parts.feed_forward != FeedForward::kNone ? 1 : 0);
+  return matmul_count_of(model, parts, model.expert_count()) +
+         mixer_vector_count(model, parts.mixer) +
+         feed_forward_vector_count(model, parts.feed_forward) +
+         branches * norm_parameter_count(model);
+}
+
+// Sums what `count` gives of each layer of a pattern.
+template <typename Count>
+std::int64_t sum_of_layers(const ModelConfig& model, const Count& count) {
+  std::int64_t sum = 0;
+  for (const LayerParts& parts : model.pattern) sum += count(parts);
+  return sum;
+}
+template <typename Count>
+std::int64_t largest_of_layers(const ModelConfig& model, const Count& count) {
+  std::int64_t largest = 0;
+  for (const LayerParts& parts : model.pattern) largest = std::max(largest, count(parts));
+  return largest;
+}
+
+// Of a token, over all layers, what the recurrences of states do in forward: Megatron-LM counts 7
+// flop for each element of a Mamba-2 state and 4 multiply-adds for each of a gated delta net's
+// [MegatronCore].
+std::int64_t state_flop(const ModelConfig& model) {
+  std::int64_t flop = 0;
+  constexpr std::int64_t kOfMamba = 7, kOfDelta = 4;
+  if (model.mamba)
+    flop += model.layers_with(Mixer::kMamba) * kOfMamba * model.mamba->inner() * model.mamba->state;
+  if (model.delta)
+    flop += model.layers_with(Mixer::kDelta) * kOfDelta * kFlopPerMultiplyAdd *
+            model.delta->values() * model.delta->key_size;
+  return flop;
+}
+
 // Of what all layers have so many experts of.
 std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t experts) {
+  if (model.has_pattern())
+    return sum_of_layers(
+               model,
+               [&](const LayerParts& parts) { return matmul_count_of(model, parts, experts); }) +
+           (model.vocab + (model.layer.head_transform ? model.hidden : 0)) * model.hidden;
   const std::int64_t dense = model.dense_layers(), all = model.all_layers();
   const std::int64_t others = all - dense;
   return all * attention_parameter_count(model) + mtp_projection_count(model) +
@@ -116,6 +215,10 @@ std::int64_t qkv_parameter_count(const ModelConfig& model) {
 }
 
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model) {
+  if (model.has_pattern())
+    return largest_of_layers(model, [&](const LayerParts& parts) {
+      return matmul_count_of(model, parts, model.expert_count());
+    });
   return attention_parameter_count(model) + cross_parameter_count(model) +
          feed_forward_parameter_count(model, model.expert_count());
 }
@@ -128,7 +231,14 @@ std::int64_t active_matmul_parameter_count(const ModelConfig& model) {
   return matmul_parameter_count_with(model, model.experts_per_token());
 }
 
+std::int64_t parts_parameter_count(const ModelConfig& model, const LayerParts& parts) {
+  return count_of(model, parts);
+}
+
 std::int64_t layer_parameter_count(const ModelConfig& model) {
+  if (model.has_pattern())
+    return largest_of_layers(model,
+                             [&](const LayerParts& parts) { return count_of(model, parts); });
   const LayerFeatures& layer = model.layer;
   const bool one_norm = layer.parallel_residual == ParallelResidual::kOneNorm;
   const std::int64_t of_branches =
@@ -153,9 +263,14 @@ std::int64_t parameter_count(const ModelConfig& model) {
       (stacks + (model.layer.embedding_norm ? 1 : 0) + kMtpNorms * model.mtp_layers) *
       norm_parameter_count(model);
   const std::int64_t plain = model.encoder_layers + model.dense_layers();
-  std::int64_t layers =
-      (model.all_layers() - plain) * layer_parameter_count(model) + mtp_projection_count(model);
-  if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
+  std::int64_t layers = 0;
+  if (model.has_pattern()) {
+    layers = sum_of_layers(model, [&](const LayerParts& parts) { return count_of(model, parts); });
+  } else {
+    layers =
+        (model.all_layers() - plain) * layer_parameter_count(model) + mtp_projection_count(model);
+    if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
+  }
   const std::int64_t head =
       model.layer.head_transform ? h * h + h + norm_parameter_count(model) + model.vocab : 0;
   return layers + embeddings + positions + norms + head;
@@ -182,7 +297,7 @@ Flops model_flops_per_token(const ModelConfig& model) {
   // [derived].
   const std::int64_t columns = model.heads * model.head_size() + model.attention_width();
   const std::int64_t attention = kPassesOverForward * columns * twice_seen_keys(model);
-  return {weights + attention};
+  return {weights + attention + kPassesOverForward * state_flop(model)};
 }
 
 double model_flops_per_step(const ModelConfig& model, std::int64_t global_batch) {
