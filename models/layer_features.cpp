@@ -29,26 +29,46 @@ constexpr Count kCounts[] = {
     {"segments", &F::segments, 16},
     {"relative_buckets", &F::relative_buckets, 128},
     {"relative_distance", &F::relative_distance, 1 << 20},
+    {"embedding_square", &F::embedding_square, 1 << 24},
+    {"unturned_every", &F::unturned_every, 16},
 };
 struct Switch {
   std::string_view name;
   bool F::*member;
 };
 constexpr Switch kSwitches[] = {
-    {"post_norms", &F::post_norms},           {"residual_of_norm", &F::residual_of_norm},
-    {"embedding_norm", &F::embedding_norm},   {"scaled_embedding", &F::scaled_embedding},
-    {"scaled_logits", &F::scaled_logits},     {"head_transform", &F::head_transform},
-    {"attention_sinks", &F::attention_sinks}, {"bidirectional", &F::bidirectional},
+    {"post_norms", &F::post_norms},
+    {"residual_of_norm", &F::residual_of_norm},
+    {"embedding_norm", &F::embedding_norm},
+    {"scaled_embedding", &F::scaled_embedding},
+    {"scaled_logits", &F::scaled_logits},
+    {"head_transform", &F::head_transform},
+    {"attention_sinks", &F::attention_sinks},
+    {"bidirectional", &F::bidirectional},
+    {"only_post_norms", &F::only_post_norms},
+    {"whole_qk_norm", &F::whole_qk_norm},
+    {"head_bias", &F::head_bias},
+    {"full_layers_first", &F::full_layers_first},
+    {"bare_first_branch", &F::bare_first_branch},
     {"attention_gate", &F::attention_gate},
 };
-constexpr std::string_view kEpsilon = "norm_epsilon";
-constexpr double kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
-constexpr std::string_view kLimit = "activation_limit";
-constexpr double kLimitUnit = 1e9, kLeastLimit = 1e-9, kMostLimit = 1e6;
+// Decimal numbers that are kept in units.
+struct Decimal {
+  std::string_view name;
+  std::int64_t F::*member;
+  double unit, least, most;
+};
+constexpr std::string_view kEpsilon = "norm_epsilon", kLimit = "activation_limit";
+constexpr Decimal kDecimals[] = {
+    {kEpsilon, &F::norm_epsilon, kEpsilonUnit, 1e-12, 1e-3},
+    {kLimit, &F::activation_limit, 1e9, 1e-9, 1e6},
+    {"residual_factor", &F::residual_factor, kFactorUnit, 1e-6, 1e6},
+    {"logit_divisor", &F::logit_divisor, kFactorUnit, 1e-6, 1e6},
+};
 constexpr std::int64_t kMostTurn = 16;  // layers that a loop goes through at a time
 
-constexpr std::string_view kActivations[] = {"usual", "gelu_tanh", "gelu",
-                                             "silu",  "relu",      "quick_gelu"};
+constexpr std::string_view kActivations[] = {"usual", "gelu_tanh",  "gelu",        "silu",
+                                             "relu",  "quick_gelu", "squared_relu"};
 constexpr std::string_view kResiduals[] = {"none", "two_norms", "one_norm"};
 
 template <typename Enum, std::size_t kWords>
@@ -82,10 +102,9 @@ LayerFeatures read_layer_features(JsonObject& object) {
   for (const Count& field : kCounts)
     if (const auto node = object.optional_member(field.name))
       features.*field.member = node->integer(1, field.max);
-  if (const auto node = object.optional_member(kEpsilon))
-    features.norm_epsilon = std::llround(node->number(kLeastEpsilon, kMostEpsilon) * kEpsilonUnit);
-  if (const auto node = object.optional_member(kLimit))
-    features.activation_limit = std::llround(node->number(kLeastLimit, kMostLimit) * kLimitUnit);
+  for (const Decimal& field : kDecimals)
+    if (const auto node = object.optional_member(field.name))
+      features.*field.member = std::llround(node->number(field.least, field.most) * field.unit);
   return features;
 }
 
@@ -99,10 +118,9 @@ std::vector<std::pair<std::string_view, FeatureValue>> shown_features(const Laye
     if (x.*field.member) all.emplace_back(field.name, true);
   for (const Count& field : kCounts)
     if (x.*field.member != plain.*field.member) all.emplace_back(field.name, x.*field.member);
-  if (x.norm_epsilon != plain.norm_epsilon)
-    all.emplace_back(kEpsilon, static_cast<double>(x.norm_epsilon) / kEpsilonUnit);
-  if (x.activation_limit != plain.activation_limit)
-    all.emplace_back(kLimit, static_cast<double>(x.activation_limit) / kLimitUnit);
+  for (const Decimal& field : kDecimals)
+    if (x.*field.member != plain.*field.member)
+      all.emplace_back(field.name, static_cast<double>(x.*field.member) / field.unit);
   return all;
 }
 
@@ -128,6 +146,46 @@ std::optional<FeatureContradiction> relative_contradiction(const LayerFeatures& 
   return std::nullopt;
 }
 
+// Of norms and factors of branches, and of what stands at the ends of the model.
+std::optional<FeatureContradiction> branch_contradiction(const LayerFeatures& x,
+                                                         const FeatureSurroundings& model) {
+  using Found = FeatureContradiction;
+  const std::string_view norms = x.only_post_norms ? "only_post_norms" : "post_norms";
+  if (x.has_post_norms() && model.output_biases)
+    return Found{norms, fmt::format("expected biases \"none\" or \"qkv\" with {}, which stand "
+                                    "between a branch's last product and its bias",
+                                    norms)};
+  if (x.has_post_norms() && x.parallel_residual != ParallelResidual::kNone)
+    return Found{norms, fmt::format("expected no {} with a parallel residual", norms)};
+  if (x.only_post_norms && x.post_norms)
+    return Found{"only_post_norms", "expected post_norms or only_post_norms, got both"};
+  if (x.only_post_norms && x.residual_of_norm)
+    return Found{"only_post_norms",
+                 "expected no only_post_norms with residual_of_norm, which adds to what a norm "
+                 "before a branch gives"};
+  if (x.residual_of_norm && x.parallel_residual != ParallelResidual::kNone)
+    return Found{"residual_of_norm", "expected no residual_of_norm with a parallel residual"};
+  if (x.scales_branches() && model.output_biases)
+    return Found{"residual_factor",
+                 "expected biases \"none\" or \"qkv\" with a residual_factor: those of a branch's "
+                 "last product are added with the residual"};
+  if (x.bare_first_branch &&
+      (x.only_post_norms || x.residual_of_norm || x.parallel_residual != ParallelResidual::kNone))
+    return Found{
+        "bare_first_branch",
+        "expected no bare_first_branch with only_post_norms, residual_of_norm or a parallel "
+        "residual"};
+  if (x.whole_qk_norm && !model.qk_norm)
+    return Found{"whole_qk_norm", "expected whole_qk_norm with qk_norm only"};
+  if (x.embedding_square > 0 && x.scaled_embedding)
+    return Found{"embedding_square", "expected embedding_square or scaled_embedding, got both"};
+  if (x.logit_divisor != kFactorUnit && x.scaled_logits)
+    return Found{"logit_divisor", "expected logit_divisor or scaled_logits, got both"};
+  if (x.head_bias && x.head_transform)
+    return Found{"head_bias", "expected no head_bias with head_transform, which has one"};
+  return std::nullopt;
+}
+
 std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& x,
                                                            const FeatureSurroundings& model) {
   using Found = FeatureContradiction;
@@ -135,9 +193,14 @@ std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& 
   if (x.window == 0 && (x.full_layers > 0 || x.window_layers != plain.window_layers))
     return Found{x.full_layers > 0 ? "full_layers" : "window_layers",
                  "expected layers in turns with a window only"};
+  if (x.full_layers_first && x.window_turn() == 1)
+    return Found{"full_layers_first", "expected full_layers_first with full_layers only"};
   if (x.turn_layers() > kMostTurn)
-    return Found{"full_layers", fmt::format("expected turns of up to {} layers, got {}", kMostTurn,
-                                            x.turn_layers())};
+    return Found{
+        x.full_layers > 0 ? "full_layers" : "unturned_every",
+        fmt::format("expected turns of up to {} layers, got {}", kMostTurn, x.turn_layers())};
+  if (!model.rotary && x.unturned_every > 0)
+    return Found{"unturned_every", "expected no unturned_every without rotary positions"};
   if (!model.rotary && x.rotary_size > 0)
     return Found{"rotary_size", "expected no rotary_size without rotary positions"};
   if (!model.rotary && x.rope_stretch != plain.rope_stretch)
@@ -158,18 +221,10 @@ std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& 
     return Found{kLimit, "expected no activation_limit without gated_mlp"};
   if (!model.gated && x.up_offset > 0)
     return Found{"up_offset", "expected no up_offset without gated_mlp"};
-  if (x.post_norms && model.all_biases)
-    return Found{"post_norms",
-                 "expected biases \"none\" or \"qkv\" with post_norms, which stand "
-                 "between a branch's last product and its bias"};
-  if (x.post_norms && x.parallel_residual != ParallelResidual::kNone)
-    return Found{"post_norms", "expected no post_norms with a parallel residual"};
-  if (x.residual_of_norm && x.parallel_residual != ParallelResidual::kNone)
-    return Found{"residual_of_norm", "expected no residual_of_norm with a parallel residual"};
-  if (x.bidirectional && (x.window > 0 || model.alibi))
+  if (auto problem = branch_contradiction(x, model)) return problem;
+  if (x.bidirectional && model.alibi)
     return Found{"bidirectional",
-                 fmt::format("expected no bidirectional with {}, which looks back only",
-                             x.window > 0 ? "a window" : "position \"alibi\"")};
+                 "expected no bidirectional with position \"alibi\", which looks back only"};
   if (auto problem = relative_contradiction(x, model)) return problem;
   if (!model.latent) return std::nullopt;
   if (model.alibi) return Found{"position", "expected no position \"alibi\" with kv_lora_rank"};
@@ -180,6 +235,7 @@ std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& 
                                        {"attention_cap", x.attention_cap > 0},
                                        {"attention_divisor", x.attention_divisor > 0},
                                        {"rotary_size", x.rotary_size > 0},
+                                       {"unturned_every", x.unturned_every > 0},
                                        {"rope_stretch", x.rope_stretch != plain.rope_stretch}})
     if (unusual) return Found{field, fmt::format("expected no {} with kv_lora_rank", field)};
   return std::nullopt;

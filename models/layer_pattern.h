@@ -3,7 +3,7 @@
 //
 // A pattern is written with a letter for each branch, as Megatron-LM writes hybrid models
 // [MegatronCore]:
-//   M  Mamba-2 [Dao24]         G  gated delta net [Yang24]     *  attention
+//   M  Mamba-2 [Dao24]         G  gated delta net [Yang24b]     *  attention
 //   E  experts                 -  MLP
 // Without blanks each letter is a layer, "MEM*E". With blanks each word is a layer, "GE GE GE *E".
 // A pattern that is shorter than the model is repeated.
@@ -49,7 +49,7 @@ struct MambaShape {
   }
 };
 
-// Gated delta net [Yang24 sec 3]. One product gives queries, keys, values and a gate z, and of each
+// Gated delta net [Yang24b sec 3]. One product gives queries, keys, values and a gate z, and of each
 // head of values a and b: a convolution as above, without a bias, for the former three, and for
 // each head of values a state of `key_size` x `value_size`.
 struct DeltaShape {

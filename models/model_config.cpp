@@ -80,6 +80,8 @@ constexpr ExpertField kSharedFfn{"shared_expert_ffn", &ExpertShape::shared_ffn, 
 constexpr ExpertField kGroups{"router_groups", &ExpertShape::groups, 1 << 12};
 constexpr ExpertField kGroupsPerToken{"router_groups_per_token", &ExpertShape::groups_per_token,
                                       1 << 12};
+constexpr ExpertField kExpertLatent{"expert_latent_size", &ExpertShape::latent, 1 << 20};
+constexpr std::string_view kSharedGate = "shared_expert_gate";
 struct ExpertSwitch {
   std::string_view name;
   bool ExpertShape::*member;
@@ -178,9 +180,10 @@ std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
                                          .learned = m.position == Position::kLearned,
                                          .alibi = m.position == Position::kAlibi,
                                          .latent = m.latent.has_value(),
-                                         .all_biases = m.biases == Biases::kAll,
+                                         .output_biases = m.has_output_biases(),
                                          .gated = m.gated_mlp,
                                          .encoder = m.encoder_layers > 0,
+                                         .qk_norm = m.qk_norm,
                                          .head_size = m.head_size()};
   if (auto problem = features_contradiction(m.layer, surroundings))
     return Contradiction{problem->field, problem->message};
@@ -224,16 +227,29 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
     return Contradiction{kSharedFfn.name,
                          "expected no shared_expert_ffn with biases \"all\": its last product has "
                          "none beside those of experts"};
+  if (e.shared_gate && e.shared_ffn == 0)
+    return Contradiction{kSharedGate, "expected no shared_expert_gate without shared_expert_ffn"};
+  if (e.latent > m.hidden)
+    return Contradiction{
+        kExpertLatent.name,
+        fmt::format("expected at most {}, the hidden size, got {}", m.hidden, e.latent)};
+  if (m.has_expert_biases() && e.latent > 0)
+    return Contradiction{kExpertLatent.name,
+                         "expected no expert_latent_size with biases \"all\": the products before "
+                         "and behind experts have none"};
   if (m.has_expert_biases() && e.selection_bias)
     return Contradiction{"router_bias",
                          "expected no router_bias, which only choices follow, with biases "
                          "\"all\", of which the router's logits have one"};
   if (e.bias_rate > 0 && !e.selection_bias)
     return Contradiction{"router_bias_rate", "expected no router_bias_rate without router_bias"};
-  if (m.layer.post_norms)
-    return Contradiction{"post_norms",
-                         "expected no post_norms with experts: all ranks would have the norm "
-                         "behind experts that are on ranks of their own"};
+  if (m.layer.bare_first_branch)
+    return Contradiction{"bare_first_branch", "expected no bare_first_branch with experts"};
+  if (m.layer.has_post_norms())
+    return Contradiction{m.layer.post_norms ? "post_norms" : "only_post_norms",
+                         fmt::format("expected no {} with experts: all ranks would have the norm "
+                                     "behind experts that are on ranks of their own",
+                                     m.layer.post_norms ? "post_norms" : "only_post_norms")};
   // In doubles, which no sizes overflow.
   const double elements = 3.0 * static_cast<double>(m.hidden) * static_cast<double>(m.layers) *
                           (static_cast<double>(e.count) * static_cast<double>(e.ffn) +
@@ -266,6 +282,10 @@ std::optional<Contradiction> encoder_contradiction(const ModelConfig& m) {
       {"qk_norm", m.qk_norm},
       {"parallel_residual", layer.parallel_residual != ParallelResidual::kNone},
       {"post_norms", layer.post_norms},
+      {"only_post_norms", layer.only_post_norms},
+      {"unturned_every", layer.unturned_every > 0},
+      {"residual_factor", layer.scales_branches()},
+      {"bare_first_branch", layer.bare_first_branch},
       {"embedding_norm", layer.embedding_norm},
       {"bidirectional", layer.bidirectional},
       {"attention_sinks", layer.attention_sinks},
@@ -288,10 +308,14 @@ std::optional<Contradiction> mtp_contradiction(const ModelConfig& m) {
   const std::pair<std::string_view, bool> others[] = {
       {kEncoderLayers.name, m.encoder_layers > 0},
       {kExpertEvery.name, m.experts && m.experts->takes_turns()},
-      {"full_layers", layer.has_turns()},
+      {"full_layers", layer.window_turn() > 1},
+      {"unturned_every", layer.unturned_every > 0},
       {"embedding_norm", layer.embedding_norm},
       {"head_transform", layer.head_transform},
+      {"head_bias", layer.head_bias},
+      {"bare_first_branch", layer.bare_first_branch},
       {"scaled_logits", layer.scaled_logits},
+      {"logit_divisor", layer.logit_divisor != kFactorUnit},
       {"bidirectional", layer.bidirectional}};
   for (const auto& [field, is_there] : others)
     if (is_there) return Contradiction{field, fmt::format("expected no {} with mtp_layers", field)};
@@ -331,9 +355,12 @@ std::optional<Contradiction> pattern_contradiction(const ModelConfig& m) {
       {kMtpLayers.name, m.mtp_layers > 0},
       {kDenseLayers.name, m.experts && m.experts->dense_layers > 0},
       {kExpertEvery.name, m.experts && m.experts->takes_turns()},
-      {"full_layers", layer.has_turns()},
+      {"full_layers", layer.window_turn() > 1},
+      {"unturned_every", layer.unturned_every > 0},
       {"parallel_residual", layer.parallel_residual != ParallelResidual::kNone},
       {"post_norms", layer.post_norms},
+      {"only_post_norms", layer.only_post_norms},
+      {"bare_first_branch", layer.bare_first_branch},
       {"residual_of_norm", layer.residual_of_norm},
       {"bidirectional", layer.bidirectional}};
   for (const auto& [field, is_there] : others)
@@ -376,8 +403,11 @@ void read_features(JsonObject& object, ModelConfig& model) {
   read_choice(object, "position",
               {Position::kNone, Position::kLearned, Position::kRope, Position::kAlibi},
               model.position);
-  read_choice(object, "norm", {Norm::kLayerNorm, Norm::kRmsNorm}, model.norm);
-  read_choice(object, "biases", {Biases::kNone, Biases::kQkv, Biases::kAll}, model.biases);
+  read_choice(object, "norm",
+              {Norm::kLayerNorm, Norm::kRmsNorm, Norm::kLayerNormNoBias, Norm::kLayerNormFixed},
+              model.norm);
+  read_choice(object, "biases", {Biases::kNone, Biases::kQkv, Biases::kAttention, Biases::kAll},
+              model.biases);
   if (const auto gated = object.optional_member("gated_mlp")) model.gated_mlp = gated->boolean();
   if (const auto norms = object.optional_member("qk_norm")) model.qk_norm = norms->boolean();
   model.layer = read_layer_features(object);
@@ -471,12 +501,13 @@ void read_experts(JsonObject& object, ModelConfig& model) {
     return node;
   };
   ExpertShape shape;
-  for (const ExpertField& field :
-       {kPerToken, kDenseLayers, kExpertEvery, kExpertFfn, kSharedFfn, kGroups, kGroupsPerToken})
+  for (const ExpertField& field : {kPerToken, kDenseLayers, kExpertEvery, kExpertFfn, kSharedFfn,
+                                   kExpertLatent, kGroups, kGroupsPerToken})
     if (const auto node = member(field.name)) shape.*field.member = node->integer(1, field.max);
   if (const auto node = member(kRouterScores))
     shape.scores =
         node->one_of({"softmax", "sigmoid"}) == "sigmoid" ? Scores::kSigmoid : Scores::kSoftmax;
+  if (const auto node = member(kSharedGate)) shape.shared_gate = node->boolean();
   for (const ExpertSwitch& field : kExpertSwitches)
     if (const auto node = member(field.name)) shape.*field.member = node->boolean();
   for (const ExpertFactor& field : kExpertFactors)
@@ -569,10 +600,14 @@ std::string_view name(Position position) {
   return kNames[static_cast<std::size_t>(position)];
 }
 
-std::string_view name(Norm norm) { return norm == Norm::kRmsNorm ? "rmsnorm" : "layernorm"; }
+std::string_view name(Norm norm) {
+  constexpr std::string_view kNames[] = {"layernorm", "rmsnorm", "layernorm_no_bias",
+                                         "layernorm_fixed"};
+  return kNames[static_cast<std::size_t>(norm)];
+}
 
 std::string_view name(Biases biases) {
-  constexpr std::string_view kNames[] = {"none", "qkv", "all"};
+  constexpr std::string_view kNames[] = {"none", "qkv", "attention", "all"};
   return kNames[static_cast<std::size_t>(biases)];
 }
 
@@ -641,6 +676,8 @@ void add_expert_fields(const ExpertShape& shape, bool has_mlp, std::vector<Model
   if (shape.dense_layers > 0 || shape.takes_turns() || has_mlp)
     all.push_back({kExpertFfn.name, shape.ffn});
   if (shape.shared_ffn > 0) all.push_back({kSharedFfn.name, shape.shared_ffn});
+  if (shape.shared_gate) all.push_back({kSharedGate, true});
+  if (shape.latent > 0) all.push_back({kExpertLatent.name, shape.latent});
   if (shape.groups > 1)
     for (const ExpertField& field : {kGroups, kGroupsPerToken})
       all.push_back({field.name, shape.*field.member});
@@ -701,8 +738,10 @@ std::int64_t ModelConfig::attention_bound() const {
 }
 
 std::int64_t ModelConfig::uncut_elements() const {
-  if (!latent) return 0;
-  return hidden * (latent->query_rank + latent->key_value_rank + latent->rope_size);
+  std::int64_t columns = 0;
+  if (latent) columns += latent->query_rank + latent->key_value_rank + latent->rope_size;
+  if (experts) columns += 2 * experts->latent + (experts->shared_gate ? 1 : 0);
+  return hidden * columns;
 }
 
 std::int64_t ModelConfig::width_divisor() const {
@@ -795,17 +834,20 @@ std::vector<ModelConfig> model_catalogue() {
   return models;
 }
 
+std::optional<ModelConfig> catalogue_model(std::string_view name) {
+  for (ModelConfig& model : model_catalogue())
+    if (answers_to(model, name)) return std::move(model);
+  return std::nullopt;
+}
+
 ModelConfig load_model(std::string_view name_or_path) {
   if (looks_like_path(name_or_path)) {
     const std::string path(name_or_path);
     return parse_model(read_text_file(path), path);
   }
-  const std::vector<ModelConfig> models = model_catalogue();
-  for (const ModelConfig& model : models) {
-    if (answers_to(model, name_or_path)) return model;
-  }
+  if (auto model = catalogue_model(name_or_path)) return *std::move(model);
   if (const auto size = parse_model_size(name_or_path)) return model_of_size(*size, name_or_path);
-  fail_unknown(name_or_path, models);
+  fail_unknown(name_or_path, model_catalogue());
 }
 
 }  // namespace zplan

@@ -29,9 +29,11 @@ inline constexpr double kUsualMtpLoss = 0.1;         // --mtp-loss-scaling-facto
 enum class Architecture : std::uint8_t { kGpt, kLlama };
 // ALiBi lowers scores by distance [Press22].
 enum class Position : std::uint8_t { kNone, kLearned, kRope, kAlibi };
-enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };  // a LayerNorm has a bias of its own
-// Of the linear layers: of none, of the product of queries, keys and values, of all.
-enum class Biases : std::uint8_t { kNone, kQkv, kAll };
+// A LayerNorm has a gain and a bias, the one without bias a gain alone, the fixed one neither.
+enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm, kLayerNormNoBias, kLayerNormFixed };
+// Of the linear layers: of none, of the product of queries, keys and values, of all products of
+// attention, of all.
+enum class Biases : std::uint8_t { kNone, kQkv, kAttention, kAll };
 
 // Multi-head latent attention [DeepSeek24 sec 2.1]: what a head has of a query and of a key are
 // `nope_size` elements of its own and `rope_size` that carry the position, which all keys share.
@@ -57,6 +59,12 @@ struct ExpertShape {
   std::int64_t dense_layers = 0;  // the first layers, which have an MLP instead
   std::int64_t every = 1;         // of the others the first and every so-many-th have experts
   std::int64_t shared_ffn = 0;    // of a further MLP that all tokens go through; 0: none
+  // What that gives is multiplied by the sigmoid of a product of the token with a vector, a gate.
+  bool shared_gate = false;
+  // Experts work on so many elements of a token: a matrix h x l before them makes these of all of
+  // it, one of l x h behind their sum the other way round. The expert that all tokens share has h.
+  // 0: all have h.
+  std::int64_t latent = 0;
   Scores scores = Scores::kSoftmax;
   bool renormalised = true;  // the weights of the chosen ones sum to 1
   // Experts in `groups` equal groups, of which a token goes to those of up to `groups_per_token`:
@@ -84,9 +92,10 @@ struct ModelConfig {
   Position position = Position::kLearned;
   Norm norm = Norm::kLayerNorm;
   Biases biases = Biases::kAll;
-  bool gated_mlp = false;   // SwiGLU of two first products, else GELU of one
-  LayerFeatures layer{};    // what layers of later families do otherwise
-  bool qk_norm = false;     // an RMSNorm of each head of queries and keys, before positions
+  bool gated_mlp = false;  // SwiGLU of two first products, else GELU of one
+  LayerFeatures layer{};   // what layers of later families do otherwise
+  // An RMSNorm of each head of queries and keys, before positions, or of all heads together.
+  bool qk_norm = false;
   std::int64_t layers = 0;  // L, an encoder's among them
   // The first layers, if any, are an encoder: they see both ways, and the others, a decoder's, have
   // cross-attention to what the last of them gives, normalised [Vaswani17 sec 3.1]. Both look their
@@ -138,7 +147,7 @@ struct ModelConfig {
   std::int64_t width_divisor() const;
   // Whether tensor parallel ranks cut vectors of a layer, too.
   bool cuts_vectors() const {
-    return biases != Biases::kNone || layer.attention_sinks || has_states();
+    return biases != Biases::kNone || layer.attention_sinks || layer.whole_qk_norm || has_states();
   }
   // Columns of what all heads give: a d, or a times the size of values.
   std::int64_t attention_width() const { return heads * value_size(); }
@@ -150,10 +159,20 @@ struct ModelConfig {
   }
   // Columns of the first product of the MLP: f, or gate and up side by side.
   std::int64_t up_width() const { return gated_mlp ? 2 * ffn : ffn; }
+  // Whether a branch's last product has a bias.
+  bool has_output_biases() const { return biases == Biases::kAttention || biases == Biases::kAll; }
+  // Vectors of h elements that a norm has.
+  std::int64_t norm_vectors() const {
+    return norm == Norm::kLayerNorm ? 2 : norm == Norm::kLayerNormFixed ? 0 : 1;
+  }
   // Whether each expert has biases, and how many it has then.
   bool has_expert_biases() const { return experts && biases == Biases::kAll; }
   std::int64_t expert_bias_width() const {
-    return has_expert_biases() ? (gated_mlp ? 2 : 1) * experts->ffn + hidden : 0;
+    return has_expert_biases() ? (gated_mlp ? 2 : 1) * experts->ffn + expert_hidden() : 0;
+  }
+  // Elements of a token that experts work on.
+  std::int64_t expert_hidden() const {
+    return experts && experts->latent > 0 ? experts->latent : hidden;
   }
   std::int64_t expert_count() const { return experts ? experts->count : 0; }
   std::int64_t experts_per_token() const { return experts ? experts->per_token : 0; }
@@ -190,6 +209,7 @@ struct ModelConfig {
   std::int64_t first_layers() const {
     if (has_pattern()) return 0;
     if (encoder_layers > 0) return encoder_layers;
+    if (layer.bare_first_branch) return 1;
     return experts && !experts->takes_turns() ? experts->dense_layers : 0;
   }
   std::int64_t shared_ffn() const { return experts ? experts->shared_ffn : 0; }
@@ -223,6 +243,9 @@ void set_architecture(ModelConfig& model, Architecture architecture);
 // `name_or_path`: a file when it looks like a path (planner/core/text.h), else a catalogue name or
 // alias ("1T", "gpt2"), case-insensitive. Throws Error naming the nearest names.
 ModelConfig load_model(std::string_view name_or_path);
+
+// A model of the catalogue by its name or an alias, case-insensitive; nothing: there is none.
+std::optional<ModelConfig> catalogue_model(std::string_view name);
 
 // Reads one "zplan.model/1" document; `file_name` stands for it in messages.
 ModelConfig parse_model(std::string text, std::string file_name);

@@ -22,7 +22,14 @@ Shape shape_of(const ModelConfig& model) {
 
 // LayerNorm has a gain and a bias [Ba16], RMSNorm a gain [Zhang19].
 std::int64_t norm_parameter_count(const ModelConfig& model) {
-  return (model.norm == Norm::kRmsNorm ? 1 : 2) * model.hidden;
+  return model.norm_vectors() * model.hidden;
+}
+
+// Gains of the norms of queries and keys.
+std::int64_t qk_norm_parameter_count(const ModelConfig& model) {
+  if (!model.qk_norm) return 0;
+  const std::int64_t heads = model.layer.whole_qk_norm ? model.heads + model.kv_heads : 2;
+  return heads * model.head_size();
 }
 
 // Of a token on average, over all layers, times two: s, the half being masked, 2 s both ways or to
@@ -31,17 +38,16 @@ std::int64_t norm_parameter_count(const ModelConfig& model) {
 std::int64_t twice_seen_keys(const ModelConfig& model) {
   const LayerFeatures& layer = model.layer;
   const std::int64_t s = model.sequence, w = std::min(layer.window, s);
-  if (layer.bidirectional) return 2 * model.layers * s;
   if (model.encoder_layers > 0) {
     const std::int64_t decoder = model.layers - model.encoder_layers;
     return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
   }
   const std::int64_t all =
       model.has_pattern() ? model.layers_with(Mixer::kAttention) : model.all_layers();
-  if (layer.window == 0) return all * s;
   std::int64_t windowed = 0;
   for (std::int64_t i = 0; i < all; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
-  return (all - windowed) * s + windowed * (2 * w - w * w / s);
+  const std::int64_t ways = layer.bidirectional ? 2 : 1;
+  return ways * ((all - windowed) * s + windowed * (2 * w - w * w / s));
 }
 
 // Elements of the latents of a token.
@@ -50,16 +56,19 @@ std::int64_t latent_width(const LatentShape& latent) {
 }
 
 // The first products and the second of an MLP of this width.
-std::int64_t mlp_parameter_count(const ModelConfig& model, std::int64_t width) {
-  return model.hidden * width * (model.gated_mlp ? 3 : 2);
+std::int64_t mlp_parameter_count(const ModelConfig& model, std::int64_t width,
+                                 std::int64_t hidden) {
+  return hidden * width * (model.gated_mlp ? 3 : 2);
 }
 
 // Of the MLP, or of router, so many of the experts and the shared one.
 std::int64_t feed_forward_parameter_count(const ModelConfig& model, std::int64_t experts) {
-  if (!model.experts) return mlp_parameter_count(model, model.ffn);
+  const std::int64_t h = model.hidden;
+  if (!model.experts) return mlp_parameter_count(model, model.ffn, h);
   const ExpertShape& shape = *model.experts;
-  return model.hidden * shape.count +
-         mlp_parameter_count(model, experts * shape.ffn + shape.shared_ffn);
+  return h * (shape.count + (shape.shared_gate ? 1 : 0) + 2 * shape.latent) +
+         mlp_parameter_count(model, experts * shape.ffn, model.expert_hidden()) +
+         mlp_parameter_count(model, shape.shared_ffn, h);
 }
 
 std::int64_t attention_parameter_count(const ModelConfig& model) {
@@ -76,7 +85,7 @@ std::int64_t cross_parameter_count(const ModelConfig& model) {
 }
 std::int64_t cross_bias_count(const ModelConfig& model) {
   if (model.encoder_layers == 0 || model.biases == Biases::kNone) return 0;
-  return model.qkv_width() + (model.biases == Biases::kAll ? model.hidden : 0);
+  return model.qkv_width() + (model.has_output_biases() ? model.hidden : 0);
 }
 
 // Of a layer with so many experts, or with an MLP.
@@ -84,6 +93,7 @@ std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
   if (model.biases == Biases::kNone) return 0;
   if (model.biases == Biases::kQkv) return model.qkv_width();
   const std::int64_t attention = model.qkv_width() + model.hidden;
+  if (model.biases == Biases::kAttention) return attention;
   if (!model.experts) return attention + model.up_width() + model.hidden;
   return attention + model.expert_count() + experts * model.expert_bias_width();
 }
@@ -117,8 +127,8 @@ std::int64_t mixer_vector_count(const ModelConfig& model, Mixer mixer) {
   if (mixer == Mixer::kNone) return 0;
   std::int64_t biases = 0;
   if (model.biases != Biases::kNone) biases = model.qkv_width();
-  if (model.biases == Biases::kAll) biases += model.hidden;
-  return biases + (model.qk_norm ? 2 * model.head_size() : 0) +
+  if (model.has_output_biases()) biases += model.hidden;
+  return biases + qk_norm_parameter_count(model) +
          (model.latent ? latent_width(*model.latent) : 0) +
          (model.layer.attention_sinks ? model.heads : 0);
 }
@@ -127,7 +137,8 @@ std::int64_t mixer_vector_count(const ModelConfig& model, Mixer mixer) {
 std::int64_t feed_forward_matmul_count(const ModelConfig& model, FeedForward feed_forward,
                                        std::int64_t experts) {
   if (feed_forward == FeedForward::kNone) return 0;
-  if (feed_forward == FeedForward::kMlp) return mlp_parameter_count(model, model.ffn);
+  if (feed_forward == FeedForward::kMlp)
+    return mlp_parameter_count(model, model.ffn, model.hidden);
   return feed_forward_parameter_count(model, experts);
 }
 std::int64_t feed_forward_vector_count(const ModelConfig& model, FeedForward feed_forward) {
@@ -191,7 +202,7 @@ std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t 
   const std::int64_t others = all - dense;
   return all * attention_parameter_count(model) + mtp_projection_count(model) +
          (model.layers - model.encoder_layers) * cross_parameter_count(model) +
-         dense * mlp_parameter_count(model, model.ffn) +
+         dense * mlp_parameter_count(model, model.ffn, model.hidden) +
          others * feed_forward_parameter_count(model, experts) +
          (model.vocab + (model.layer.head_transform ? model.hidden : 0)) * model.hidden;
 }
@@ -241,10 +252,11 @@ std::int64_t layer_parameter_count(const ModelConfig& model) {
                              [&](const LayerParts& parts) { return count_of(model, parts); });
   const LayerFeatures& layer = model.layer;
   const bool one_norm = layer.parallel_residual == ParallelResidual::kOneNorm;
+  // Norms behind branches alone are as many as those before them.
   const std::int64_t of_branches =
       (one_norm ? 1 : 2) + (layer.post_norms ? 2 : 0) + (model.encoder_layers > 0 ? 1 : 0);
   const std::int64_t norms = of_branches * norm_parameter_count(model) +
-                             (model.qk_norm ? 2 * model.head_size() : 0) +
+                             qk_norm_parameter_count(model) +
                              (model.latent ? latent_width(*model.latent) : 0);
   std::int64_t biases = bias_count(model, model.expert_count()) + cross_bias_count(model);
   if (model.experts && model.experts->selection_bias) biases += model.expert_count();
@@ -262,6 +274,8 @@ std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t norms =
       (stacks + (model.layer.embedding_norm ? 1 : 0) + kMtpNorms * model.mtp_layers) *
       norm_parameter_count(model);
+  const std::int64_t left_out =
+      model.layer.bare_first_branch ? norm_parameter_count(model) : std::int64_t{0};
   const std::int64_t plain = model.encoder_layers + model.dense_layers();
   std::int64_t layers = 0;
   if (model.has_pattern()) {
@@ -271,9 +285,9 @@ std::int64_t parameter_count(const ModelConfig& model) {
         (model.all_layers() - plain) * layer_parameter_count(model) + mtp_projection_count(model);
     if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
   }
-  const std::int64_t head =
-      model.layer.head_transform ? h * h + h + norm_parameter_count(model) + model.vocab : 0;
-  return layers + embeddings + positions + norms + head;
+  std::int64_t head = model.layer.head_bias ? model.vocab : 0;
+  if (model.layer.head_transform) head += h * h + h + norm_parameter_count(model) + model.vocab;
+  return layers + embeddings + positions + norms + head - left_out;
 }
 
 std::int64_t active_parameter_count(const ModelConfig& model) {

@@ -6,16 +6,18 @@
 //             sec 2.1]: h q + q a (n + r), or h a (n + r); h (c + r) + c a (n + v); proj a v h
 //   biases    of qkv (a + 2g) d, proj h, first of the MLP f (gated 2f), second h, as the model has
 //             with E experts of f: router E h and of the products E times as much, with a shared
-//             one of f' besides; of these a token goes through k and the shared one. Of the biases
+//             one of f' besides; of these a token goes through k and the shared one. A gate of that
+//             has h, a latent of l elements 2 h l, and experts l in the place of h. Of the biases
 //             of the MLP E times as many, and E of the router
 //   norms     two LayerNorms 4h or RMSNorms 2h, one where it serves both branches of a parallel
-//             residual, two more of what branches give; a score of each head a; gains of the norms
-//             of queries and keys 2d, of latents q + c
+//             residual, two more of what branches give; without a bias half of a LayerNorm, fixed
+//             none; a score of each head a; gains of the norms of queries and keys 2d, of all heads
+//             together (a + g) d, of latents q + c
 // A layer of a pattern has one branch or two, with a norm each. Beside attention a mixer may be
 //   Mamba-2   h (2 H P + 2 G N + H) and H P h; of vectors the convolution (H P + 2 G N) (conv + 1),
 //             3 H and the gain of a norm H P [Dao24]
 //   delta     with K of all queries or keys and V of values, n heads of these: h (2 K + 2 V + 2 n)
-//             and V h; (2 K + V) conv, 2 n and the gain of a norm of a head [Yang24]
+//             and V h; (2 K + V) conv, 2 n and the gain of a norm of a head [Yang24b]
 // A module of multi-token prediction has a layer as the last one, a matrix 2h h and three norms.
 // Outside: tokens V h, the last norm 2h or h, one of the embeddings, learned positions s h and
 // unused rows, and an output head V h when

@@ -117,6 +117,9 @@ constexpr auto expert_rows() {
           [](auto... x) { combine_rows_backward<T>(x...); }),
       row(K::kChooseExpertsBackward, read_choose_experts_backward<T>,
           [](auto... x) { choose_experts_backward<T>(x...); }),
+      row(K::kGateRows, read_gate_rows<T>, [](const auto& x) { gate_rows(x); }),
+      row(K::kGateRowsBackward, read_gate_rows_backward<T>,
+          [](const auto& x) { gate_rows_backward(x); }),
       row(K::kBalanceExperts, read_balance_experts<T>, [](auto... x) { balance_experts<T>(x...); }),
   });
 }

@@ -13,8 +13,10 @@
 #include "exec/cpu/kernels/head_norm.h"
 #include "exec/cpu/kernels/norm.h"
 #include "exec/cpu/kernels/round_fp8.h"
+#include "exec/cpu/kernels/whole_norm.h"
 #include "exec/kernels/read_head_norm.h"
 #include "exec/kernels/read_model.h"
+#include "exec/kernels/read_whole_norm.h"
 
 namespace zplan::exec::cpu {
 
@@ -131,6 +133,18 @@ constexpr auto model_rows() {
           [](const auto&... x) { layernorm_forward(x...); }),
       row(K::kLayerNormBackward, read_layer_norm_backward<T>,
           [](const auto& shape, const auto& x, const Operand&) { layernorm_backward(shape, x); }),
+      row(K::kCentredNormForward, read_centred_norm_forward<T>,
+          [](const auto&... x) { layernorm_forward(x...); }),
+      row(K::kCentredNormBackward, read_centred_norm_backward<T>,
+          [](const auto& shape, const auto& x, const Operand&) { layernorm_backward(shape, x); }),
+      row(K::kWholeNormSquares, read_whole_norm_squares<T>,
+          [](const auto&... x) { whole_norm_squares(x...); }),
+      row(K::kWholeNormForward, read_whole_norm_forward<T>,
+          [](const auto&... x) { whole_norm_forward(x...); }),
+      row(K::kWholeNormProducts, read_whole_norm_products<T>,
+          [](const auto&... x) { whole_norm_products(x...); }),
+      row(K::kWholeNormBackward, read_whole_norm_backward<T>,
+          [](const auto& shape, const auto& x, const Operand&) { whole_norm_backward(shape, x); }),
       row(K::kRmsNormForward, read_rms_norm_forward<T>,
           [](const auto&... x) { rmsnorm_forward(x...); }),
       row(K::kRmsNormBackward, read_rms_norm_backward<T>,

@@ -63,7 +63,7 @@ struct NormShape {
   std::int64_t tokens, hidden;
 };
 
-// RMSNorm has neither mean nor bias.
+// RMSNorm has neither mean nor bias; without a gain and a bias these pointers are null.
 template <typename T>
 struct NormForward {
   T* y;              // [T, h], overwritten

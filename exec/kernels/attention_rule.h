@@ -13,7 +13,9 @@
 namespace zplan::exec {
 
 struct AttentionRule {
-  std::int64_t window = 0;      // keys that a query sees, its own among them; 0: no limit
+  // Keys that a query sees before it, its own among them, and after it where it sees those; 0: no
+  // limit.
+  std::int64_t window = 0;
   double cap = 0;               // 0: none
   std::int64_t divisor = 0;     // 0: the size of a head
   std::int64_t slopes = 0;      // heads of the model that have one; 0: none
@@ -30,8 +32,15 @@ struct AttentionRule {
   std::int64_t begin(std::int64_t query) const {
     return window == 0 ? 0 : std::max<std::int64_t>(0, query - window + 1);
   }
-  std::int64_t end(std::int64_t query, std::int64_t s) const { return both_ways ? s : query + 1; }
-  // Queries [.., last] of s that see a key; the first is the key's own, or 0 both ways.
+  std::int64_t end(std::int64_t query, std::int64_t s) const {
+    if (!both_ways) return query + 1;
+    return window == 0 ? s : std::min(s, query + window);
+  }
+  // Queries [first, last] of s that see a key.
+  std::int64_t first_query(std::int64_t key) const {
+    if (!both_ways) return key;
+    return window == 0 ? 0 : std::max<std::int64_t>(0, key - window + 1);
+  }
   std::int64_t last_query(std::int64_t key, std::int64_t s) const {
     return window == 0 ? s - 1 : std::min(s - 1, key + window - 1);
   }

@@ -72,6 +72,22 @@ struct ChoiceCounts {
   bool adds;
 };
 
+// Rows [T, f] times the sigmoid of a gate of each.
+template <typename T, typename S>
+struct RowGating {
+  T* y;           // overwritten
+  const S* gate;  // [T]
+  std::int64_t tokens, width;
+};
+template <typename T, typename S>
+struct RowGatingBackward {
+  T* dy;          // overwritten
+  T* dgate;       // [T], overwritten
+  const T* y;     // behind the gate
+  const S* gate;  // [T]
+  std::int64_t tokens, width;
+};
+
 // Of a piece of a unit's elements those that are biases of a router's choice.
 template <typename M>
 struct BiasBalance {

@@ -116,6 +116,26 @@ inline constexpr auto read_balance_bias = [](const KernelCall& c, const auto& bo
   });
 };
 
+template <typename T>
+inline constexpr auto read_gate_rows = [](const KernelCall& c, const auto& body) {
+  using S = Compute<T>;
+  body(RowGating<T, S>{.y = c[1].as<T>(),
+                       .gate = c[0].as<S>(),
+                       .tokens = c[1].shape()[0],
+                       .width = c[1].shape()[1]});
+};
+
+template <typename T>
+inline constexpr auto read_gate_rows_backward = [](const KernelCall& c, const auto& body) {
+  using S = Compute<T>;
+  body(RowGatingBackward<T, S>{.dy = c[2].as<T>(),
+                               .dgate = c[3].as<T>(),
+                               .y = c[1].as<T>(),
+                               .gate = c[0].as<S>(),
+                               .tokens = c[1].shape()[0],
+                               .width = c[1].shape()[1]});
+};
+
 // `in_rows`: an operand [g, r, width]; `counts` one [g, e].
 inline RowShape row_shape(const Operand& in_rows, const Operand& rows, std::int64_t experts = 0) {
   const Shape& s = in_rows.shape();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "exec/kernels/operands.h"
 #include "planner/program/step_scalars.h"
@@ -67,6 +68,42 @@ inline constexpr auto read_layer_norm_forward = [](const KernelCall& c, const au
                                               .gain = c[1].as<T>(),
                                               .bias = c[2].as<T>(),
                                               .epsilon = epsilon_of(c.attributes[0])});
+};
+
+inline NormShape norm_shape(const Operand& rows) { return {rows.shape()[0], rows.shape()[1]}; }
+
+template <typename T>
+inline constexpr auto read_centred_norm_forward = [](const KernelCall& c, const auto& body) {
+  const bool has_gain = c.operands.size() > 4;
+  body(norm_shape(c[0]), NormForward<T>{.y = c[1].as<T>(),
+                                        .mean = c[2].as<Compute<T>>(),
+                                        .rstd = c[3].as<Compute<T>>(),
+                                        .x = c[0].as<T>(),
+                                        .gain = has_gain ? c[4].as<T>() : nullptr,
+                                        .bias = nullptr,
+                                        .epsilon = epsilon_of(c.attributes[0])});
+};
+
+template <typename T>
+inline constexpr auto read_centred_norm_backward = [](const KernelCall& c, const auto& body) {
+  const auto read = [&](const T* gain, auto* dgain, bool adds) {
+    using G = std::remove_pointer_t<decltype(dgain)>;
+    body(norm_shape(c[0]),
+         NormBackward<T, G>{.dx = c[4].as<T>(),
+                            .dgain = dgain,
+                            .dbias = nullptr,
+                            .dy = c[0].as<T>(),
+                            .x = c[1].as<T>(),
+                            .mean = c[2].as<Compute<T>>(),
+                            .rstd = c[3].as<Compute<T>>(),
+                            .gain = gain,
+                            .accumulate_dx = c[4].adds(),
+                            .accumulate_parameters = adds},
+         c.operands.back());
+  };
+  const bool has_gain = c.operands.size() > 6;  // scratch is the last one
+  if (!has_gain) return read(nullptr, static_cast<T*>(nullptr), false);
+  with_gradient<T>(c[6], [&]<typename G>(G* dgain) { read(c[5].as<T>(), dgain, c[6].adds()); });
 };
 
 template <typename T>

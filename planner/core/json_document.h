@@ -70,8 +70,11 @@ void check_utf8(const JsonDocument& document);
 // Pointer of `target` in the document, by address.
 std::string pointer_of(const JsonDocument& document, const JsonValue* target);
 
+// Whether Infinity, -Infinity and NaN, which Python writes, are numbers; no range has them.
+enum class JsonNumbers : std::uint8_t { kFinite, kPython };
 std::shared_ptr<const JsonDocument> parse_document(std::string text, std::string name,
-                                                   int first_line);
+                                                   int first_line,
+                                                   JsonNumbers numbers = JsonNumbers::kFinite);
 
 // Names in quotes, with commas between.
 std::string quoted_list(const std::vector<std::string>& names);

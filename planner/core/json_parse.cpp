@@ -1,5 +1,5 @@
-// JSON text -> JsonDocument (RFC 8259, strict: no comments, no NaN, no trailing comma, no duplicate
-// keys). The first defect stops it. Keeps the path to the value being read for the message.
+// JSON text -> JsonDocument (RFC 8259, strict: no comments, no trailing comma, no duplicate keys, and
+// NaN only where a file is Python's). The first defect stops it. Keeps the path to the value being read for the message.
 #include <fmt/format.h>
 
 #include <cctype>
@@ -42,6 +42,10 @@ bool is_json_number(std::string_view token) {
   return i == token.size();
 }
 
+bool is_python_number(std::string_view token) {
+  return token == "Infinity" || token == "-Infinity" || token == "NaN";
+}
+
 void append_utf8(std::string& out, std::uint32_t code) {
   const auto byte = [&out](std::uint32_t value) { out += static_cast<char>(value); };
   if (code < 0x80) {
@@ -63,7 +67,8 @@ void append_utf8(std::string& out, std::uint32_t code) {
 
 class Parser {
  public:
-  explicit Parser(JsonDocument& document) : document_(document), text_(document.text) {}
+  Parser(JsonDocument& document, JsonNumbers numbers)
+      : document_(document), numbers_(numbers), text_(document.text) {}
 
   void run() {
     check_utf8(document_);
@@ -143,6 +148,9 @@ class Parser {
       result.kind = JsonKind::kNumber;
       result.text = std::string(token);
       check_finite(begin, token);
+    } else if (numbers_ == JsonNumbers::kPython && is_python_number(token)) {
+      result.kind = JsonKind::kNumber;
+      result.text = std::string(token);
     } else {
       const bool numeric = is_digit(token[0]) || token[0] == '-' || token[0] == '+';
       fail(begin, fmt::format("expected {}, got {}", numeric ? "a JSON number" : "a value",
@@ -266,6 +274,7 @@ class Parser {
   }
 
   JsonDocument& document_;
+  JsonNumbers numbers_;
   std::string_view text_;
   std::size_t at_ = 0;
   int depth_ = 0;
@@ -275,12 +284,12 @@ class Parser {
 }  // namespace
 
 std::shared_ptr<const JsonDocument> parse_document(std::string text, std::string name,
-                                                   int first_line) {
+                                                   int first_line, JsonNumbers numbers) {
   auto document = std::make_shared<JsonDocument>();
   document->text = std::move(text);
   document->name = std::move(name);
   document->first_line = first_line;
-  Parser(*document).run();
+  Parser(*document, numbers).run();
   return document;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <vector>
 
@@ -52,7 +53,7 @@ double JsonNode::number(double min, double max) const {
   const std::string expected = fmt::format("a number from {} to {}", min, max);
   if (!is_number()) fail_expected(expected);
   const double result = std::strtod(value_->text.c_str(), nullptr);
-  if (!(result >= min && result <= max)) fail_expected(expected);
+  if (!std::isfinite(result) || result < min || result > max) fail_expected(expected);
   return result;
 }
 
@@ -238,6 +239,12 @@ JsonNode gathering_faults(JsonNode root) {
 
 JsonNode parse_json(std::string text, std::string name, int first_line) {
   auto document = parse_document(std::move(text), std::move(name), first_line);
+  const JsonValue* root = &document->root;
+  return JsonNode(std::move(document), root);
+}
+
+JsonNode parse_python_json(std::string text, std::string name) {
+  auto document = parse_document(std::move(text), std::move(name), 1, JsonNumbers::kPython);
   const JsonValue* root = &document->root;
   return JsonNode(std::move(document), root);
 }

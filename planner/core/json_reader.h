@@ -108,6 +108,9 @@ class JsonObject {
 
 // `name` stands for the text in messages, usually its path; `first_line`: where it begins in there.
 JsonNode parse_json(std::string text, std::string name, int first_line = 1);
+// A text that Python wrote: Infinity, -Infinity and NaN are values, which fail where a number is
+// read, as they are in no range.
+JsonNode parse_python_json(std::string text, std::string name);
 JsonNode read_json_file(const std::string& path);
 
 // The same document, which from now on gathers what it lacks and what nothing reads.

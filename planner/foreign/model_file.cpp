@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
+#include "planner/core/nearest.h"
 #include "planner/core/text.h"
+#include "planner/foreign/hugging_face/hub_cache.h"
 
 namespace zplan {
 namespace {
@@ -24,9 +28,20 @@ std::optional<std::string> config_in(std::string_view name) {
   return (folder / kConfig).string();
 }
 
+// Of the hub; neither in its cache here nor of the catalogue.
+[[noreturn]] void fail_unknown_hub_name(std::string_view name) {
+  std::vector<std::string> known;
+  for (const ModelConfig& model : model_catalogue())
+    std::ranges::copy_if(model.aliases, std::back_inserter(known), has_hub_form);
+  throw_bad_input(fmt::format(
+      "no file or folder {}, no {} in the cache of the hub, and no such alias in the catalogue{}; "
+      "\"hf download {} config.json\" brings it into the cache",
+      in_quotes(name), visible(hub_folder(name)), did_you_mean(name, known), visible(name)));
+}
+
 NamedModel read_file(const std::string& path) {
   const std::string text = read_text_file(path);
-  const JsonNode root = parse_json(text, path);
+  const JsonNode root = parse_python_json(text, path);
   JsonObject object = root.object();
   if (object.optional_member("schema")) return {parse_model(text, path), {}, {}, {}};
   if (!object.optional_member("model_type"))
@@ -55,11 +70,16 @@ std::string hugging_face_name(const std::string& path) {
 
 std::string model_file_of(std::string_view name_or_path) {
   if (auto config = config_in(name_or_path)) return *std::move(config);
+  if (is_hub_name(name_or_path)) return cached_config(name_or_path).value_or("");
   return looks_like_path(name_or_path) ? std::string(name_or_path) : "";
 }
 
 NamedModel load_named_model(std::string_view name_or_path) {
   const std::string file = model_file_of(name_or_path);
+  if (is_hub_name(name_or_path) && file.empty()) {
+    if (auto model = catalogue_model(name_or_path)) return {*std::move(model), {}, {}, {}};
+    fail_unknown_hub_name(name_or_path);
+  }
   if (looks_like_path(name_or_path)) return read_file(file);
   try {
     return {load_model(name_or_path), {}, {}, {}};

@@ -56,6 +56,7 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
       embedding_norm_(model.embedding_norm()),
       norm_(model.final_norm()),
       transform_(model.head_transform()),
+      bias_(model.head_bias()),
       head_(model.head()),
       modules_(model.mtp()),
       modules_loss_(model.mtp_loss()),
@@ -69,7 +70,7 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
       scalars_(scalars),
       has_encoder_(model.encoder().has_value()),
       masked_(model.sees_both_ways()),
-      scales_logits_(model.scales_logits()),
+      logit_scale_(model.logit_scale()),
       outputs_(modules_.size() + 1) {
   module_pass_.keep_open(true);
   further_pass_.keep_open(true);
@@ -230,7 +231,7 @@ void ModelEnds::head_forward(const Checkpoints& checkpoints) {
     if (whole) out.logits = kept_by_head(values_.logits);
     out.x = layers_output(checkpoints);
     norm().forward(norm_pass(), out.x, out.normed);
-    if (scales_logits_) scale(Phase::kForward, out.normed.y);
+    if (logit_scale_) scale(Phase::kForward, out.normed.y);
     out.head_input = out.normed.y;
     if (transform_) transform();
     if (!whole) return;
@@ -281,7 +282,7 @@ View ModelEnds::transform_backward(const View& dy) {
 void ModelEnds::logits_of(const View& x) {
   head_pass_.each_tile_apart(
       tiles(), [&](std::int32_t tile) { head_.forward(head_pass_, x, logits_of_tile(tile)); });
-  if (transform_) transform_->add_bias(norm_pass_, output().logits);
+  if (bias_) bias_->add(norm_pass_, output().logits);
 }
 
 // From the nodes of the norm, as a second step.
@@ -289,7 +290,7 @@ void ModelEnds::scale(Phase phase, const View& x) {
   const Action action = phase == Phase::kForward ? Action::kCompute : Action::kInputGradient;
   s_.out.repeat({.count = 1, .var = Var::kTile, .first = 1}, [&] {
     s_.out.kernel({phase, Part::kFinalNorm, action}, kLane, KernelId::kScale, {update(x)},
-                  {1, s_.h(), 1});
+                  *logit_scale_);
   });
 }
 
@@ -373,7 +374,7 @@ void ModelEnds::head_backward(const View& dx) {
         ranks_.gathered(Phase::kBackward, Part::kFinalNorm, own.head_input, "final.norm.gathered");
     View dnorm = head_gradient(all);
     if (transform_) dnorm = transform_backward(dnorm);
-    if (scales_logits_) scale(Phase::kBackward, dnorm);
+    if (logit_scale_) scale(Phase::kBackward, dnorm);
     if (!is_last_module()) {
       const View& more = outputs_[static_cast<std::size_t>(s_.module) + 1].hidden_gradient;
       s_.out.kernel({Phase::kBackward, Part::kMtpHidden, Action::kAccumulate}, kLane,
@@ -397,10 +398,10 @@ View ModelEnds::head_gradient(const View& x) {
   } else {
     const View& logits = output().logits;
     if (trains) head_.weight_backward(head_pass_, x, logits, dhead);
-    if (transform_) transform_->bias_gradient(norm_pass_, logits, true);
+    if (bias_) bias_->backward(norm_pass_, logits, true);
     head_.input_backward(head_pass_, logits, dx);
   }
-  if (transform_) transform_->end_bias(norm_pass_);
+  if (bias_) bias_->end(norm_pass_);
   close_head();
   return ranks_.summed(Phase::kBackward, Part::kFinalNorm, dx, "d.final_norm.sum");
 }
@@ -440,7 +441,7 @@ void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx)
   const std::int32_t pieces = s_.plan.head_chunks;
   // Before the first piece, for all.
   head_pass_.parameter(head_.weight());
-  if (transform_) transform_->fetch_bias(norm_pass_);
+  if (bias_) bias_->fetch(norm_pass_);
   View& logits = output().logits;
   logits = s_.transient(own_name(values_.logits.name), values_.logits.shape, values_.logits.dtype);
   for (std::int32_t i = 0; i < pieces; ++i) {
@@ -452,7 +453,7 @@ void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx)
       enter_head(Phase::kBackward);
       if (head_pass_.trains(head_.weight()))
         head_.weight_backward(head_pass_, own, logits, i == 0 ? dhead : update(dhead));
-      if (transform_) transform_->bias_gradient(norm_pass_, logits, i == 0);
+      if (bias_) bias_->backward(norm_pass_, logits, i == 0);
       head_.input_backward(head_pass_, logits, rows(dx, i, pieces));
     });
   }

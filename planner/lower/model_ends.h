@@ -145,6 +145,7 @@ class ModelEnds {
   const std::optional<NormBlock>& embedding_norm_;
   const NormBlock& norm_;
   const std::optional<HeadTransform>& transform_;
+  const std::optional<HeadBias>& bias_;
   const Head& head_;
   const std::vector<MtpModule>& modules_;
   double modules_loss_;
@@ -155,7 +156,7 @@ class ModelEnds {
   View scalars_;
   bool has_encoder_;
   bool masked_;  // the loss is that of masked tokens, else of the next ones
-  bool scales_logits_;
+  std::optional<Attributes> logit_scale_;
   Loading encoder_tokens_;
   Loading tokens_, targets_;  // targets are the next token each, often the same
   // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.

@@ -904,6 +904,16 @@ Reason wrong_layers(const Plan& p, const ModelShape& model) {
         "dp{} that does not: {}",
         p.unit_layers(), model.turn_layers, and_context(p),
         nearest_multiple(p.unit_layers(), model.turn_layers));
+  if (model.whole_qk_norm && p.gather.tiles() > 1)
+    return fmt::format("queries and keys are normalised over all heads together: 1 tile, not {}",
+                       p.gather.tiles());
+  if (model.bare_first_branch && p.unit_layers() > 1)
+    return fmt::format("the first layer lacks a norm: layers are not gathered {} at a time",
+                       p.unit_layers());
+  if (model.bare_first_branch && p.checkpoint_layers > 1)
+    return fmt::format(
+        "the first layer lacks a norm: layers are replayed one at a time, not {} per checkpoint",
+        p.checkpoint_layers);
   const bool replays_scores =
       !find_kernel_set(p.kernel_set).fused_attention &&
       std::any_of(p.recompute.begin(), p.recompute.end(),

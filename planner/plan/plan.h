@@ -397,6 +397,8 @@ struct ModelShape {
   bool cuts_vectors = false;          // over tensor parallel ranks: biases or sinks
   bool sinks = false;                 // heads have a score beside those of the keys
   bool plain_scores = true;           // of all keys up to the query's, scaled as usual
+  bool whole_qk_norm = false;         // queries and keys are normalised over all heads together
+  bool bare_first_branch = false;     // the first layer lacks a norm that the others have
   bool tied = false;                  // the embedding is the output head too
 };
 // Takes anything with these members: plans know nothing of models/ModelConfig.
@@ -432,6 +434,8 @@ ModelShape shape_of(const Model& model) {
           .cuts_vectors = model.cuts_vectors(),
           .sinks = model.layer.attention_sinks,
           .plain_scores = model.has_plain_scores(),
+          .whole_qk_norm = model.layer.whole_qk_norm,
+          .bare_first_branch = model.layer.bare_first_branch,
           .tied = model.tied_embeddings};
 }
 

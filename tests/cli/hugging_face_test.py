@@ -163,7 +163,7 @@ class HuggingFace(CliTest):
             ("none.json", '{"layers": 3}', ["none.json:1:1", "zplan.model/1", "model_type"]),
             ("code.json", '{"model_type": "chatglm", "auto_map": {}}', "would have to be run"),
             ("near.json", '{"model_type": "mixtrall"}', 'did you mean "mixtral"?'),
-            ("seen.json", '{"model_type": "llama", "vision_config": {}}', "/vision_config"),
+            ("seen.json", '{"model_type": "mllama", "vision_config": {}}', "attend to the vision tower"),
             ("deep.json", '{"model_type": ' + "[" * 5000 + "]" * 5000 + "}", "deep.json:1:"),
         ):
             self.write(name, text)

@@ -1,4 +1,4 @@
-"""A tiny model of gated delta nets [Yang24 sec 3] and gated attention [Qiu25] in turns, each before an
+"""A tiny model of gated delta nets [Yang24b sec 3] and gated attention [Qiu25] in turns, each before an
 MLP. The state is computed token by token; torch.autograd gives its gradient.
 
 Names are those of golden_mamba.py; in_proj has columns z, queries, keys, values, b, a.

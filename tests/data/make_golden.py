@@ -10,6 +10,7 @@ Leaves out dropout, mixed precision, learning-rate schedules and every parallel 
 Needs torch and numpy; the build and the tests need neither, they read the files.
 
   make_golden.py            write the golden files next to this script
+  make_golden.py --only X   write those of this name
   make_golden.py --check    check generator, models, gradients and update, write nothing
 
 Shapes: b = sequences, s = positions, h = hidden, a = heads, d = h / a, V = vocabulary.
@@ -24,9 +25,11 @@ import pathlib
 import golden_balanced
 import golden_bert
 import golden_blender
+import golden_dense
 import golden_families
 import golden_deepseek
 import golden_delta
+import golden_gated_experts
 import golden_gpt2
 import golden_gpt_oss
 import golden_llama
@@ -44,8 +47,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
           *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
-          golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, golden_mamba.MODEL,
-          golden_delta.MODEL)
+          golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, *golden_dense.MODELS,
+          golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL)
 
 TRAIN = {
     "seed": 0,
@@ -329,6 +332,7 @@ def check_update(model, text):
 def main():
     parser = argparse.ArgumentParser(description="golden files of tiny models")
     parser.add_argument("--check", action="store_true", help="run the checks, write nothing")
+    parser.add_argument("--only", nargs="*", help="names of the files to write")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -339,7 +343,7 @@ def main():
             model.check_operations()
             check_gradients(model, text)
             check_update(model, text)
-        else:
+        elif not arguments.only or model.NAME in arguments.only:
             write_golden(model, text)
 
 

@@ -23,25 +23,31 @@ import sys
 import tempfile
 
 SKIPPED = 77
-MODEL_TYPES = ("bert", "bloom", "deepseek_v2", "deepseek_v3", "gemma", "gemma2", "gemma3_text",
-               "gpt2", "gpt_neox", "gpt_oss", "llama", "llama4_text", "mistral", "mixtral", "opt",
-               "phi3", "qwen2", "qwen3", "qwen3_moe", "t5")  # fmt: skip
+MODEL_TYPES = """
+    bert blenderbot bloom camembert deepseek_v2 deepseek_v3 dots1 ernie4_5 ernie4_5_moe gemma gemma2
+    gemma3_text glm4_moe gpt2 gpt_neox gpt_oss llama llama4_text ministral3 mistral mixtral mt5 opt
+    phi3 qwen2 qwen2_5_vl_text qwen2_moe qwen2_vl_text qwen3 qwen3_moe qwen3_vl_moe_text
+    qwen3_vl_text roberta t5 xlm-roberta
+""".split()
 KEYS = """
     activation_dropout activation_function attention_bias attention_chunk_size attention_dropout
-    attention_probs_dropout_prob attn_logit_softcapping attn_pdrop d_ff d_kv d_model
-    decoder_sparse_step do_layer_norm_before dropout dropout_rate embd_pdrop enable_bias
-    feed_forward_proj ffn_dim final_logit_softcapping first_k_dense_replace head_dim hidden_act
-    hidden_activation hidden_dropout hidden_dropout_prob hidden_size interleave_moe_layer_step
-    intermediate_size intermediate_size_mlp kv_lora_rank layer_norm_eps layer_norm_epsilon
-    layer_types max_position_embeddings max_window_layers mlp_bias mlp_only_layers
-    moe_intermediate_size n_embd n_group n_head n_inner n_layer n_positions n_routed_experts
-    n_shared_experts norm_topk_prob num_attention_heads num_decoder_layers num_experts
-    num_experts_per_tok num_heads num_hidden_layers num_key_value_heads num_layers
-    num_local_experts q_lora_rank qk_nope_head_dim qk_rope_head_dim query_pre_attn_scalar
+    attention_probs_dropout_prob attn_logit_softcapping attn_pdrop clip_qkv d_ff d_kv d_model
+    decoder_attention_heads decoder_ffn_dim decoder_layers decoder_sparse_step do_layer_norm_before
+    dropout dropout_rate embd_pdrop enable_bias encoder_attention_heads encoder_ffn_dim
+    encoder_layers feed_forward_proj ffn_dim final_logit_softcapping first_k_dense_replace head_dim
+    hidden_act hidden_activation hidden_dropout hidden_dropout_prob hidden_size
+    interleave_moe_layer_step intermediate_size intermediate_size_mlp kv_lora_rank layer_norm_eps
+    layer_norm_epsilon layer_types max_position_embeddings max_window_layers mlp_bias
+    mlp_only_layers moe_intermediate_size moe_k moe_layer_end_index moe_layer_start_index
+    moe_num_experts moe_num_shared_experts n_embd n_group n_head n_inner n_layer n_positions
+    n_routed_experts n_shared_experts norm_topk_prob num_attention_heads num_decoder_layers
+    num_experts num_experts_per_tok num_heads num_hidden_layers num_key_value_heads num_layers
+    num_local_experts q_lora_rank qk_nope_head_dim qk_rope_head_dim qkv_bias query_pre_attn_scalar
     relative_attention_max_distance relative_attention_num_buckets resid_pdrop rms_norm_eps
-    routed_scaling_factor router_aux_loss_coef sliding_window swiglu_alpha swiglu_limit
-    tie_word_embeddings topk_group topk_method type_vocab_size use_parallel_residual
-    use_sliding_window v_head_dim vocab_size word_embed_proj_dim
+    routed_scaling_factor router_aux_loss_coef scale_embedding shared_expert_intermediate_size
+    sliding_window swiglu_alpha swiglu_limit tie_word_embeddings topk_group topk_method
+    type_vocab_size use_bias use_parallel_residual use_qk_norm use_sliding_window v_head_dim
+    vocab_size word_embed_proj_dim
 """.split()
 USUAL_THETA = 10000.0  # of a class that names none
 
@@ -102,12 +108,14 @@ def count_of(path):
 
     with open(path, encoding="utf-8") as file:
         fields = json.load(file)
-    fields = fields.get("text_config", fields)
+    fields = fields.get("text_config") or fields
     fields.pop("quantization_config", None)
     fields.pop("auto_map", None)
     config = AutoConfig.for_model(**fields)
-    kind = {"bert": AutoModelForMaskedLM, "t5": AutoModelForSeq2SeqLM}.get(
-        fields["model_type"], AutoModelForCausalLM)
+    masked = ("bert", "camembert", "roberta", "xlm-roberta")
+    kind = dict.fromkeys(masked, AutoModelForMaskedLM) | dict.fromkeys(
+        ("blenderbot", "mt5", "t5"), AutoModelForSeq2SeqLM)
+    kind = kind.get(fields["model_type"], AutoModelForCausalLM)
     with torch.device("meta"):
         model = kind.from_config(config)
     tensors = {id(tensor): tensor for tensor in model.parameters()}

@@ -1,9 +1,12 @@
 // Tiny models of later families against PyTorch (pytorch_golden.h): Gemma 2, GPT-NeoX, BLOOM, one
 // that sees both ways, BERT as published, a Llama with the attention of GPT-OSS, GPT-OSS, encoders
-// with their decoders, as BlenderBot and T5, experts in every second layer whose bias of the
-// choice follows their loads [Wang24 Algorithm 1], a hybrid with Mamba-2 and one with gated delta
-// nets, as tests/data/golden_families.py, golden_gpt_oss.py, golden_blender.py, golden_t5.py,
-// golden_bert.py, golden_balanced.py, golden_mamba.py and golden_delta.py define them.
+// with their decoders, as BlenderBot and T5, and experts in every second layer whose bias of the
+// choice follows their loads [Wang24 Algorithm 1], as tests/data/golden_families.py,
+// golden_gpt_oss.py, golden_blender.py, golden_t5.py, golden_bert.py and golden_balanced.py define
+// them; OLMo 3, Command R7B, Phi, ModernBERT and one with the factors of Granite, as
+// golden_dense.py does; experts of fewer elements beside a gated one that all tokens share, as
+// golden_gated_experts.py does; a hybrid with Mamba-2 and one with gated delta nets, as
+// golden_mamba.py and golden_delta.py do.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -36,6 +39,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      "golden_bert_tiny", "golden_sinks_tiny", "golden_gpt_oss_tiny",
                                      "golden_blender_tiny", "golden_t5_tiny",
                                      "golden_bert_published_tiny", "golden_balanced_tiny",
+                                     "golden_olmo3_tiny", "golden_cohere2_tiny",
+                                     "golden_granite_tiny", "golden_phi_tiny",
+                                     "golden_modernbert_tiny", "golden_gated_experts_tiny",
                                      "golden_hybrid_tiny", "golden_delta_tiny"),
                      testing::ValuesIn(testing_support::kF64Sets)));
 

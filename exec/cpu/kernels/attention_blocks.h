@@ -76,7 +76,8 @@ struct Sight {
 
   // Blocks of queries that see some of the keys [key, +n) begin in this range.
   std::int64_t first_query(std::int64_t key) const {
-    return rule == nullptr || rule->both_ways ? query : std::max(query, key);
+    if (rule == nullptr) return query;
+    return std::max(query, rule->first_query(key) / kAttentionBlock * kAttentionBlock);
   }
   std::int64_t end_of_queries(std::int64_t key, std::int64_t n) const {
     return rule == nullptr ? queries_end

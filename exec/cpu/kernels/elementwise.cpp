@@ -65,6 +65,13 @@ struct Relu {
   [[gnu::always_inline]] static C slope(C x) { return static_cast<C>(x > 0 ? 1 : 0); }
 };
 
+// max(0, x)^2 [So21]
+template <typename C>
+struct SquaredRelu {
+  [[gnu::always_inline]] static C value(C x) { return x > 0 ? x * x : static_cast<C>(0); }
+  [[gnu::always_inline]] static C slope(C x) { return x > 0 ? 2 * x : static_cast<C>(0); }
+};
+
 // x sigmoid(1.702 x) [Hendrycks16 sec 2]
 template <typename C>
 struct QuickGelu {
@@ -101,6 +108,8 @@ void with_function(ActivationFunction function, const Body& body) {
       return body(Relu<C>{});
     case ActivationFunction::kQuickGelu:
       return body(QuickGelu<C>{});
+    case ActivationFunction::kSquaredRelu:
+      return body(SquaredRelu<C>{});
   }
 }
 

@@ -379,6 +379,38 @@ void combine_rows_backward(const RowShape& s, const CombineBackward<T>& x) {
   });
 }
 
+template <typename T>
+void gate_rows(const RowGating<T, Compute<T>>& x) {
+  using S = Compute<T>;
+  for_rows(x.tokens, x.width, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t t = from; t < to; ++t) {
+      const S g = S{1} / (S{1} + std::exp(-x.gate[t]));
+      T* y = x.y + t * x.width;
+      for (std::int64_t c = 0; c < x.width; ++c) y[c] = static_cast<T>(g * static_cast<S>(y[c]));
+    }
+  });
+}
+
+// With y = g u: the sum of u dy times g (1 - g) is (1 - g) times that of y dy.
+template <typename T>
+void gate_rows_backward(const RowGatingBackward<T, Compute<T>>& x) {
+  using S = Compute<T>;
+  for_rows(x.tokens, x.width, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t t = from; t < to; ++t) {
+      const S g = S{1} / (S{1} + std::exp(-x.gate[t]));
+      const T* y = x.y + t * x.width;
+      T* dy = x.dy + t * x.width;
+      S dot = 0;
+      for (std::int64_t c = 0; c < x.width; ++c) {
+        const S own = static_cast<S>(dy[c]);
+        dot += static_cast<S>(y[c]) * own;
+        dy[c] = static_cast<T>(g * own);
+      }
+      x.dgate[t] = static_cast<T>((S{1} - g) * dot);
+    }
+  });
+}
+
 #define ZPLAN_INSTANTIATE(T)                                                                 \
   template void choose_experts<T>(const RouterShape&, const ExpertChoice<T, Compute<T>>&);   \
   template void choose_experts_backward<T>(const RouterShape&,                               \
@@ -389,7 +421,9 @@ void combine_rows_backward(const RowShape& s, const CombineBackward<T>& x) {
                                  const std::int32_t*);                                       \
   template void combine_rows<T>(const RowShape&, T*, const T*, const std::int32_t*,          \
                                 const Compute<T>*, bool);                                    \
-  template void combine_rows_backward<T>(const RowShape&, const CombineBackward<T>&);
+  template void combine_rows_backward<T>(const RowShape&, const CombineBackward<T>&);        \
+  template void gate_rows<T>(const RowGating<T, Compute<T>>&);                               \
+  template void gate_rows_backward<T>(const RowGatingBackward<T, Compute<T>>&);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 

@@ -38,4 +38,9 @@ void combine_rows(const RowShape& shape, T* y, const T* x, const std::int32_t* r
 template <typename T>
 void combine_rows_backward(const RowShape& shape, const CombineBackward<T>& x);
 
+template <typename T>
+void gate_rows(const RowGating<T, Compute<T>>& x);
+template <typename T>
+void gate_rows_backward(const RowGatingBackward<T, Compute<T>>& x);
+
 }  // namespace zplan::exec::cpu

@@ -1,6 +1,7 @@
 // Normalisation over the hidden dimension, with statistics in Compute<T>.
 //   LayerNorm  y = (x - mean) rstd gain + bias, rstd = 1 / sqrt(variance + eps), variance over h
 //              (biased). [Ba16]
+//              Without a bias, or a gain, it is 0, or 1, and has no gradient.
 //   RMSNorm    y = x rstd gain, rstd = 1 / sqrt(mean(x^2) + eps). [Zhang19]
 // G is the type of the gradients of gain and bias.
 // Left out: fusion with the residual.

@@ -1,4 +1,4 @@
-// Mixers with a state on the CPU, token by token [Dao24 sec 7], [Yang24 sec 3]: planner/program/
+// Mixers with a state on the CPU, token by token [Dao24 sec 7], [Yang24b sec 3]: planner/program/
 // kernels/rows.h says what they compute, exec/kernels/state_scan.h what they take. Sums over tokens
 // are in the order of tokens, those over heads in the order of heads.
 #pragma once

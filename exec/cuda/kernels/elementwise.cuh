@@ -44,6 +44,8 @@ __device__ inline float activation(ActivationFunction function, float x) {
       return x > 0.0f ? x : 0.0f;
     case ActivationFunction::kQuickGelu:
       return x * sigmoid(kQuickSteepness * x);
+    case ActivationFunction::kSquaredRelu:
+      return x > 0.0f ? x * x : 0.0f;
     default:
       return x * gelu_gate(x);
   }
@@ -63,6 +65,8 @@ __device__ inline float activation_slope(ActivationFunction function, float x) {
       const float quick = sigmoid(kQuickSteepness * x);
       return quick * (1.0f + kQuickSteepness * x * (1.0f - quick));
     }
+    case ActivationFunction::kSquaredRelu:
+      return x > 0.0f ? 2.0f * x : 0.0f;
     default:
       return gelu_slope(x);
   }
@@ -83,6 +87,8 @@ __device__ inline void with_activation(ActivationFunction function, const Body& 
       return body(Activation<ActivationFunction::kRelu>{});
     case ActivationFunction::kQuickGelu:
       return body(Activation<ActivationFunction::kQuickGelu>{});
+    case ActivationFunction::kSquaredRelu:
+      return body(Activation<ActivationFunction::kSquaredRelu>{});
     default:
       return body(Activation<ActivationFunction::kGeluTanh>{});
   }

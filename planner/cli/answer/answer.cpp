@@ -19,6 +19,7 @@
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
+#include "planner/foreign/hugging_face/hub_cache.h"
 #include "planner/foreign/model_file.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/device_kernels.h"
@@ -56,7 +57,9 @@ FoundPlan examine(const Plan& plan, const ModelConfig& model, const Cluster& clu
 // Plans name files as they were typed, so that other commands find them again.
 void keep_paths(Plan& plan, const PlanCommand& command, bool foreign_model) {
   const bool is_path = looks_like_path(command.model);
-  if (is_path || foreign_model) plan.model = (is_path ? "" : "./") + command.model;
+  const bool is_of_catalogue = !foreign_model && is_hub_name(command.model);
+  if ((is_path && !is_of_catalogue) || foreign_model)
+    plan.model = (is_path ? "" : "./") + command.model;
   if (looks_like_path(split_settings(command.cluster).plain))
     plan.hardware = with_settings(command.cluster, command.changes);
 }

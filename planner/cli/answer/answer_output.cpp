@@ -34,11 +34,19 @@ Value sentences(const std::vector<std::string>& all) {
   return all.empty() ? left_out() : Value(all);
 }
 
+// With experts, what a token goes through.
+Value active_words(const ModelConfig& model) {
+  if (!model.experts) return left_out();
+  const std::int64_t active = active_parameter_count(model);
+  return {active, fmt::format(", {} of them active", format_count(static_cast<double>(active)))};
+}
+
 Sheet model_sheet(const Answer& answer, const Pins& pins) {
   const ModelConfig& model = answer.model;
   const std::int64_t parameters = parameter_count(model);
   Sheet out{{"name", model.name},
             {"parameters", {parameters, format_count(static_cast<double>(parameters))}},
+            {"active_parameters", active_words(model)},
             {"layers", model.layers},
             {"hidden", model.hidden},
             {"heads", model.heads},
@@ -48,8 +56,8 @@ Sheet model_sheet(const Answer& answer, const Pins& pins) {
             {"assumed", sentences(answer.assumed)},
             {"left_out", sentences(answer.left_out)}};
   out.entry("Model",
-            "{name}: {parameters} parameters, {layers} layers of hidden size {hidden}, {heads} "
-            "heads");
+            "{name}: {parameters} parameters{active_parameters}, {layers} layers of hidden size "
+            "{hidden}, {heads} heads");
   out.entry("", "sequence {sequence} tokens{}, global batch {global_batch}{}",
             {given(pins, "/batch/sequence"), given(pins, "/batch/global_batch")});
   for (const std::string& one : answer.assumed) out.entry("", "{}", {one});

@@ -1,23 +1,45 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "models/model_config.h"
 #include "models/model_formulas.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
+#include "planner/foreign/hugging_face/hub_cache.h"
 #include "planner/foreign/hugging_face/weights.h"
 #include "planner/foreign/model_file.h"
 
 namespace zplan {
 namespace {
 
+Value counted_parameters(std::int64_t parameters) {
+  return {parameters, format_count(static_cast<double>(parameters))};
+}
+
+// With experts, what a token goes through.
+Value active_count(const ModelConfig& model) {
+  return model.experts ? counted_parameters(active_parameter_count(model)) : left_out();
+}
+
+// Those of the hub are shown of a single model only.
+std::string short_aliases(const ModelConfig& model) {
+  std::vector<std::string> names;
+  std::ranges::remove_copy_if(model.aliases, std::back_inserter(names), has_hub_form);
+  return joined(names, ", ");
+}
+
 Sheet model_sheet(const ModelConfig& model) {
   const std::int64_t parameters = parameter_count(model);
   const std::int64_t flops = model_flops_per_token(model).value;
   Sheet out{{"name", model.name},
-            {"aliases", model.aliases},
-            {"parameters", {parameters, format_count(static_cast<double>(parameters))}}};
+            {"aliases", {model.aliases, short_aliases(model)}},
+            {"parameters", counted_parameters(parameters)},
+            {"active_parameters", active_count(model)}};
   Sheet sources;
   for (const ModelField& field : fields_of(model))
     std::visit([&](auto value) { out.fact(field.name, value); }, field.value);
@@ -29,14 +51,15 @@ Sheet model_sheet(const ModelConfig& model) {
 }
 
 Sheet models_sheet() {
-  Table table({"name: model", "aliases: also", "parameters", "layers", "hidden", "heads",
-               "sequence", "global_batch: global batch"});
+  Table table({"name: model", "aliases: also", "parameters", "active_parameters: active", "layers",
+               "hidden", "heads", "sequence", "global_batch: global batch"});
   for (const ModelConfig& model : model_catalogue()) table.row(model_sheet(model));
   Sheet out("zplan.models/1");
   out.table("models", table);
   out.print(
-      "\nzplan models NAME shows one with its sources. Sequence in tokens; global batch in "
-      "sequences per step.\n");
+      "\nzplan models NAME shows one with its sources. Active are the parameters that a "
+      "token goes\nthrough, of models with experts. Sequence in tokens; global batch in sequences "
+      "per step.\n");
   return out;
 }
 
@@ -85,6 +108,9 @@ Sheet detail_sheet(const NamedModel& named) {
   for (const ModelField& field : fields_of(m))
     table.words_row({field.name, model[field.name], own_source(m, field.name)});
   table.words_row({"parameters", parameter_count(m), "counted"});
+  if (m.experts)
+    table.words_row({"active parameters", active_parameter_count(m),
+                     "counted: what a token goes through, with the experts chosen for it"});
   const char* attention = m.layer.bidirectional  ? "12 L a s"
                           : m.encoder_layers > 0 ? "12 or, of a decoder's layers, 18 L a s"
                           : m.layer.window > 0   ? "6 L a s, less in windows"
@@ -98,6 +124,7 @@ Sheet detail_sheet(const NamedModel& named) {
   Sheet out("zplan.models/1");
   out.fact("models", each(std::vector{model}, [](const Sheet& one) { return one; }));
   out.say("{}: {}", {m.name, m.source});
+  if (!m.aliases.empty()) out.say("also: {}", {joined(m.aliases, ", ")}, 2);
   out.print("\n" + table.text(2));
   for (const std::string& one : named.left_out) out.say("{}", {one}, 2);
   out.print(model["weights"].words);

@@ -13,6 +13,7 @@
 #include "planner/core/error.h"
 #include "planner/core/json_edit.h"
 #include "planner/core/text.h"
+#include "planner/foreign/hugging_face/hub_cache.h"
 #include "planner/foreign/model_file.h"
 #include "planner/search/device_kernels.h"
 
@@ -32,7 +33,10 @@ auto naming(const std::string& path, const Work& work) {
   }
 }
 
-bool is_relative(const std::string& name) {
+// `folder`: that relative paths are seen from; a name of the hub is none.
+bool is_relative(const std::string& name, const fs::path& folder) {
+  std::error_code ignored;
+  if (has_hub_form(name) && !fs::exists(folder / name, ignored)) return false;
   return looks_like_path(name) && fs::path(name).is_relative();
 }
 
@@ -79,7 +83,7 @@ ReadPlan read_plan(const std::string& path) {
   }
   if (!file.is_bundle)
     for (std::string* name : {&plan.model, &plan.hardware})
-      if (is_relative(*name)) *name = (folder / *name).string();
+      if (is_relative(*name, folder)) *name = (folder / *name).string();
   naming(path, [&] {
     const NamedModel named = load_named_model(plan.model);
     if (const auto why = illegal(plan, shape_of(named.model))) throw_bad_input(*why);
@@ -99,7 +103,7 @@ std::string plan_text(Plan plan, const std::string& fingerprint, const std::stri
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty())
     for (std::string* name : {&plan.model, &plan.hardware})
-      if (is_relative(*name)) *name = seen_from(folder, *name);
+      if (is_relative(*name, {})) *name = seen_from(folder, *name);
   return to_json(plan, seal_of(plan, fingerprint, model, hardware));
 }
 

@@ -13,7 +13,6 @@
 #include "planner/foreign/frameworks/framework.h"
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
-#include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/model_config_file.h"
 #include "planner/foreign/frameworks/named_file.h"
 #include "planner/plan/limits.h"
@@ -266,8 +265,7 @@ std::vector<KeyValue> accelerate_keys(const Plan& plan, const ModelConfig& model
     keys.add("fsdp_config.fsdp_version", 2);
     keys.add("fsdp_config.fsdp_reshard_after_forward", plan.zero_stage == 3);
     keys.add("fsdp_config.fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP");
-    keys.add("fsdp_config.fsdp_transformer_layer_cls_to_wrap",
-             layer_class(model_type_of(plan, model)));
+    keys.add("fsdp_config.fsdp_transformer_layer_cls_to_wrap", layer_class_of(plan, model));
     keys.add("fsdp_config.fsdp_offload_params", plan.placement.optimizer == Tier::kCpu);
     keys.add("fsdp_config.fsdp_activation_checkpointing", plan.all_full());
     if (plan.all_full() && plan.placement.activations == Tier::kCpu)

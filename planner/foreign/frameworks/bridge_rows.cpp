@@ -34,6 +34,8 @@ constexpr FieldRow kFields[] = {
     {"--moe-router-topk", "model.moe_router_topk"},
     {"--moe-ffn-hidden-size", "model.moe_ffn_hidden_size"},
     {"--moe-shared-expert-intermediate-size", "model.moe_shared_expert_intermediate_size"},
+    {"--moe-shared-expert-gate", "model.moe_shared_expert_gate"},
+    {"--moe-latent-size", "model.moe_latent_size"},
     {"--moe-layer-freq", "model.moe_layer_freq"},
     {"--moe-router-score-function", "model.moe_router_score_function"},
     {"--moe-router-enable-expert-bias", "model.moe_router_enable_expert_bias"},

@@ -4,7 +4,6 @@
 
 #include "planner/foreign/frameworks/deepspeed.h"
 #include "planner/foreign/frameworks/key_list.h"
-#include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/model_config_file.h"
 #include "planner/foreign/frameworks/unit_elements.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -65,7 +64,7 @@ class DeepSpeedWriting {
     keys_.add("zero_optimization.stage3_param_persistence_threshold", 0);
     if (plan_.gather.by_layer())
       keys_.put("zero_optimization.leaf_module.classes",
-                fmt::format("[\"{}\"]", layer_class(model_type_of(plan_, model_))));
+                fmt::format("[\"{}\"]", layer_class_of(plan_, model_)));
     if (plan_.secondary > 1)
       keys_.add("zero_optimization.zero_hpz_partition_size", plan_.secondary);
   }

@@ -9,7 +9,6 @@
 #include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
-#include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/model_config_file.h"
 #include "planner/plan/limits.h"
 
@@ -74,7 +73,7 @@ std::vector<KeyValue> fsdp_options_keys(const Plan& plan, const ModelConfig& mod
   const std::int64_t shards = plan.zero_stage == 0 ? 1 : own > 0 ? own : ranks;
   keys.add("mesh.replicate", std::max<std::int64_t>(ranks / shards, 1));
   keys.add("mesh.shard", shards);
-  keys.add("fully_shard.layer", layer_class(model_type_of(plan, model)));
+  keys.add("fully_shard.layer", layer_class_of(plan, model));
   keys.add("fully_shard.reshard_after_forward", plan.zero_stage == 3);
   keys.add("mixed_precision.param_dtype", torch_name(find_kernel_set(plan.kernel_set).compute));
   const bool reduces_in_fp32 = plan.precision.grad_cast == GradientCast::kBeforeReduction;

@@ -136,6 +136,8 @@ class ModelReading {
         is_fork() ? size("--topk", 1) : options_.integer("--moe-router-topk", 1, experts.count);
     experts.ffn = size("--moe-ffn-hidden-size", model_.ffn);
     experts.shared_ffn = size("--moe-shared-expert-intermediate-size", 0);
+    experts.shared_gate = experts.shared_ffn > 0 && options_.flag("--moe-shared-expert-gate");
+    experts.latent = size("--moe-latent-size", 0);
     experts.scores =
         options_.word("--moe-router-score-function", {"softmax", "sigmoid"}) == "sigmoid"
             ? Scores::kSigmoid

@@ -105,6 +105,8 @@ class MegatronWriting {
     keys_.add("--moe-ffn-hidden-size", experts.ffn);
     if (experts.shared_ffn > 0)
       keys_.add("--moe-shared-expert-intermediate-size", experts.shared_ffn);
+    flag("--moe-shared-expert-gate", experts.shared_gate);
+    if (experts.latent > 0) keys_.add("--moe-latent-size", experts.latent);
     if (experts.dense_layers > 0)
       keys_.add("--moe-layer-freq", layers_with(experts));
     else if (experts.every > 1)

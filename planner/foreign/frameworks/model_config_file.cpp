@@ -8,6 +8,7 @@
 
 #include "planner/core/json_reader.h"
 #include "planner/core/text.h"
+#include "planner/foreign/hugging_face/families.h"
 #include "planner/foreign/hugging_face/write_config.h"
 #include "planner/foreign/model_file.h"
 
@@ -21,7 +22,10 @@ std::string own_file(const Plan& plan) {
   if (file.empty() || !std::filesystem::exists(file, ignored)) return {};
   if (load_named_model(plan.model).folder.empty()) return {};
   std::string text = read_text_file(file);
-  const bool is_part = parse_json(text, file).object().optional_member("text_config").has_value();
+  JsonObject whole = parse_python_json(text, file).object();
+  bool is_part = false;
+  for (const char* part : {"text_config", "vision_config", "audio_config"})
+    is_part = is_part || whole.optional_member(part).has_value();
   return is_part ? std::string() : text;
 }
 
@@ -52,7 +56,12 @@ ModelConfigFile model_config_file(const Plan& plan, const ModelConfig& model) {
 std::string model_type_of(const Plan& plan, const ModelConfig& model) {
   const std::string own = own_file(plan);
   if (own.empty()) return write_hugging_face(model).model_type;
-  return parse_json(own, plan.model).object().member("model_type").non_empty_string();
+  return parse_python_json(own, plan.model).object().member("model_type").non_empty_string();
+}
+
+std::string_view layer_class_of(const Plan& plan, const ModelConfig& model) {
+  const Family* const family = find_family(model_type_of(plan, model));
+  return family == nullptr ? std::string_view() : family->layer;
 }
 
 }  // namespace zplan

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/foreign/frameworks/setup.h"
@@ -18,5 +19,7 @@ ModelConfigFile model_config_file(const Plan& plan, const ModelConfig& model);
 
 // Its `model_type`, or the nearest one.
 std::string model_type_of(const Plan& plan, const ModelConfig& model);
+// What transformers calls its layers.
+std::string_view layer_class_of(const Plan& plan, const ModelConfig& model);
 
 }  // namespace zplan

@@ -13,7 +13,6 @@
 #include "planner/foreign/frameworks/framework.h"
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
-#include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/model_config_file.h"
 #include "planner/foreign/frameworks/named_file.h"
 #include "planner/plan/limits.h"
@@ -201,7 +200,7 @@ std::vector<KeyValue> trainer_keys(const Plan& plan, const ModelConfig& model) {
     keys.add("fsdp_config.reshard_after_forward", true);
     keys.add("fsdp_config.activation_checkpointing", plan.all_full());
     keys.put("fsdp_config.transformer_layer_cls_to_wrap",
-             fmt::format("[\"{}\"]", layer_class(model_type_of(plan, model))));
+             fmt::format("[\"{}\"]", layer_class_of(plan, model)));
   }
   return std::move(keys).keys();
 }

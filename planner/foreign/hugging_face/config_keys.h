@@ -18,8 +18,9 @@ class ConfigKeys {
   // One thing, as versions of transformers and families spell it.
   using Spellings = const Names&;
 
-  // The object that has the sizes, and the defaults of its type.
-  ConfigKeys(JsonObject config, JsonObject defaults);
+  // The object that has the sizes, the defaults of its type, and what it is a part of, if of
+  // anything: there it may stand whether embeddings are tied.
+  ConfigKeys(JsonObject config, JsonObject defaults, JsonObject whole);
 
   // A value that is not null.
   std::optional<JsonNode> find(Spellings keys);
@@ -44,7 +45,7 @@ class ConfigKeys {
   const JsonNode& node() const { return config_.node(); }
 
  private:
-  JsonObject config_, defaults_;
+  JsonObject config_, defaults_, whole_;
   std::vector<std::string> asked_, notes_;
 };
 

@@ -45,10 +45,8 @@ void read_latent(ConfigKeys& keys, ModelConfig& model) {
   model.kv_heads = model.heads;
 }
 
-// Layers and experts of DeepSeek's models; `scores`: where the file does not say.
-void read_deepseek(ConfigKeys& keys, ModelConfig& model, std::string_view usual_scores) {
-  read_llama_layers(keys, model);
-  read_latent(keys, model);
+// Experts as DeepSeek's models have them; `usual_scores`: where the file does not say.
+void read_deepseek_experts(ConfigKeys& keys, ModelConfig& model, std::string_view usual_scores) {
   ExpertShape experts = read_choice(keys);
   experts.ffn = keys.whole(spelt::kExpertWidth, kMostWidth);
   experts.dense_layers = keys.whole_or(spelt::kFirstDense, kMostLayers, 0);
@@ -68,13 +66,42 @@ void read_deepseek(ConfigKeys& keys, ModelConfig& model, std::string_view usual_
   model.experts = experts;
 }
 
+void read_deepseek(ConfigKeys& keys, ModelConfig& model, std::string_view usual_scores) {
+  read_llama_layers(keys, model);
+  read_latent(keys, model);
+  read_deepseek_experts(keys, model, usual_scores);
+}
+
 void read_groups(ConfigKeys& keys, ExpertShape& experts) {
   experts.groups = std::max<std::int64_t>(1, keys.whole_or(spelt::kGroups, kMostExperts, 1));
   experts.groups_per_token =
       std::max<std::int64_t>(1, keys.whole_or(spelt::kGroupsPerToken, kMostExperts, 1));
 }
 
-}  // namespace
+// A bias that choices alone follow.
+void add_choice_bias(ConfigKeys& keys, ExpertShape& experts) {
+  experts.selection_bias = true;
+  keys.note(
+      "the bias by which its routers choose counts among the parameters, as in published weights; "
+      "the class of transformers has it as a buffer");
+}
+
+void note_further_layers(ConfigKeys& keys) {
+  if (const auto more = keys.stated({"num_nextn_predict_layers", "num_mtp_layers"});
+      more && whole_number(*more, 0, kMostLayers) > 0)
+    keys.note(
+        fmt::format("{} is left out, as transformers does: the layers that predict further tokens, "
+                    "with their parameters; a model file of zplan states them as mtp_layers",
+                    more->pointer()));
+}
+
+// Experts of DeepSeek-V3 beside attention of Llama's kind.
+void read_experts_of_v3(ConfigKeys& keys, ModelConfig& model) {
+  read_deepseek_experts(keys, model, "sigmoid");
+  read_groups(keys, *model.experts);
+  add_choice_bias(keys, *model.experts);
+  note_further_layers(keys);
+}
 
 void read_mixtral(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
@@ -86,12 +113,11 @@ void read_mixtral(ConfigKeys& keys, ModelConfig& model) {
   model.experts = experts;
 }
 
-void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
-  read_llama_layers(keys, model);
-  model.qk_norm = true;
+// Windows, positions and experts of Qwen's models with experts.
+void read_qwen_experts(ConfigKeys& keys, ModelConfig& model) {
   const auto window = keys.find(spelt::kWindow);
   if (keys.flag(spelt::kUsesWindow, false) && window) read_windows(keys, model, all_layers(model));
-  keys.find({"max_window_layers"});
+  for (const char* key : {"max_window_layers", "layer_types"}) keys.find({key});
   read_rotary(keys, model);
   ExpertShape experts = read_choice(keys);
   experts.ffn = keys.whole(spelt::kExpertWidth, kMostWidth);
@@ -107,6 +133,25 @@ void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
   }
   if (experts.dense_layers == 0) model.ffn = experts.ffn;
   model.experts = experts;
+}
+
+void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  model.qk_norm = true;
+  read_qwen_experts(keys, model);
+}
+
+void read_qwen2_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  if (keys.flag({"qkv_bias"}, true)) model.biases = Biases::kQkv;
+  read_qwen_experts(keys, model);
+  model.experts->shared_ffn = keys.whole({"shared_expert_intermediate_size"}, kMostWidth);
+  model.experts->shared_gate = true;
+}
+
+void read_qwen3_vl_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_qwen3_moe(keys, model);
+  model.experts->renormalised = true;  // whatever the file says
 }
 
 void read_gpt_oss(ConfigKeys& keys, ModelConfig& model) {
@@ -150,15 +195,53 @@ void read_deepseek_v3(ConfigKeys& keys, ModelConfig& model) {
   read_deepseek(keys, model, "sigmoid");
   if (const auto method = keys.stated(spelt::kMethod)) method->one_of({"noaux_tc"});
   read_groups(keys, *model.experts);
-  model.experts->selection_bias = true;
+  add_choice_bias(keys, *model.experts);
   keys.find({"seq_aux"});
-  if (const auto more = keys.stated({"num_nextn_predict_layers", "num_mtp_layers"});
-      more && whole_number(*more, 0, kMostLayers) > 0)
-    keys.note(
-        fmt::format("{} is left out, as transformers does: the layers that predict further tokens, "
-                    "with their parameters; a model file of zplan states them as mtp_layers",
-                    more->pointer()));
+  note_further_layers(keys);
   read_rotary(keys, model);
+}
+
+void read_glm4_moe(ConfigKeys& keys, ModelConfig& model) {
+  constexpr double kUsualShare = 0.5;  // of a head turns, in the class of transformers
+  read_llama_sizes(keys, model);
+  if (keys.flag(spelt::kAttentionBias, false)) model.biases = Biases::kQkv;
+  model.qk_norm = keys.flag({"use_qk_norm"}, false);
+  read_rotary(keys, model, kUsualShare);
+  read_experts_of_v3(keys, model);
+}
+
+void read_dots1(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  keys.demand(spelt::kAttentionBias, false, false, "linear layers have no biases");
+  model.qk_norm = true;
+  read_windows_from(keys, model, keys.whole_or({"max_window_layers"}, kMostSize, 0));
+  read_rotary(keys, model);
+  read_experts_of_v3(keys, model);
+}
+
+void read_ernie4_5_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  keys.demand({"use_bias"}, false, false, "linear layers have no biases");
+  read_rotary(keys, model);
+  ExpertShape experts;
+  experts.count = keys.whole({"moe_num_experts"}, kMostExperts);
+  experts.per_token = keys.whole({"moe_k"}, kMostChosen);
+  experts.ffn = keys.whole(spelt::kExpertWidth, kMostWidth);
+  experts.shared_ffn =
+      std::min(keys.whole_or({"moe_num_shared_experts"}, kMostChosen, 0) * experts.ffn, kMostWidth);
+  experts.dense_layers = keys.whole_or({"moe_layer_start_index"}, kMostLayers, 0);
+  if (const auto last = keys.stated({"moe_layer_end_index"});
+      last && whole_number(*last, -1, kMostLayers) != -1 &&
+      last->integer(0, kMostLayers) < model.layers - 1)
+    last->fail_expected(
+        fmt::format("-1 or {}: all layers behind the first ones have experts", model.layers - 1));
+  if (const auto every = keys.stated({"moe_layer_interval"});
+      every && whole_number(*every, 1, kMostLayers) != 1)
+    every->fail_expected("1: all layers behind the first ones have experts");
+  experts.balance = balance_of(keys);
+  experts.selection_bias = true;
+  if (experts.dense_layers == 0) model.ffn = experts.ffn;
+  model.experts = experts;
 }
 
 void read_llama4_text(ConfigKeys& keys, ModelConfig& model) {
@@ -179,5 +262,24 @@ void read_llama4_text(ConfigKeys& keys, ModelConfig& model) {
   keys.note("scores weigh what experts give, not what they are given");
   keys.note("all tokens are seen, not those of the same chunk of attention_chunk_size only");
 }
+
+constexpr Family kExpertFamilies[] = {
+    {"deepseek_v2", read_deepseek_v2, "DeepseekV2DecoderLayer"},
+    {"deepseek_v3", read_deepseek_v3, "DeepseekV3DecoderLayer"},
+    {"dots1", read_dots1, "Dots1DecoderLayer"},
+    {"ernie4_5_moe", read_ernie4_5_moe, "Ernie4_5_MoeDecoderLayer"},
+    {"glm4_moe", read_glm4_moe, "Glm4MoeDecoderLayer"},
+    {"gpt_oss", read_gpt_oss, "GptOssDecoderLayer"},
+    {"kimi_k2", read_deepseek_v3, "DeepseekV3DecoderLayer", "deepseek_v3"},
+    {"llama4_text", read_llama4_text, "Llama4TextDecoderLayer"},
+    {"mixtral", read_mixtral, "MixtralDecoderLayer"},
+    {"qwen2_moe", read_qwen2_moe, "Qwen2MoeDecoderLayer"},
+    {"qwen3_moe", read_qwen3_moe, "Qwen3MoeDecoderLayer"},
+    {"qwen3_vl_moe_text", read_qwen3_vl_moe, "Qwen3VLMoeTextDecoderLayer", "qwen3_moe"},
+};
+
+}  // namespace
+
+std::span<const Family> expert_families() { return kExpertFamilies; }
 
 }  // namespace zplan

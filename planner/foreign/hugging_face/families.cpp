@@ -49,9 +49,7 @@ void read_qwen_windows(ConfigKeys& keys, ModelConfig& model) {
     keys.find(spelt::kLayerTypes);
     return;
   }
-  std::vector<bool> layers = all_layers(model);
-  std::fill_n(layers.begin(), std::min(first, model.layers), false);
-  read_windows(keys, model, std::move(layers));
+  read_windows_from(keys, model, first);
 }
 
 void read_qwen2(ConfigKeys& keys, ModelConfig& model) {
@@ -105,31 +103,35 @@ void read_gemma3_text(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
 }
 
-struct Family {
-  std::string_view type;
-  FamilyReader read;
-};
+void read_ernie4_5(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  if (keys.flag({"use_bias"}, false)) model.biases = Biases::kAll;
+  read_rotary(keys, model);
+}
+
+void read_qwen3_text(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  model.qk_norm = true;
+  read_rotary(keys, model);
+}
+
 constexpr Family kFamilies[] = {
-    {"bert", read_bert},
-    {"bloom", read_bloom},
-    {"deepseek_v2", read_deepseek_v2},
-    {"deepseek_v3", read_deepseek_v3},
-    {"gemma", read_gemma},
-    {"gemma2", read_gemma2},
-    {"gemma3_text", read_gemma3_text},
-    {"gpt2", read_gpt2},
-    {"gpt_neox", read_gpt_neox},
-    {"gpt_oss", read_gpt_oss},
-    {"llama", read_llama},
-    {"llama4_text", read_llama4_text},
-    {"mistral", read_mistral},
-    {"mixtral", read_mixtral},
-    {"opt", read_opt},
-    {"phi3", read_mistral},  // the same layers, of which some matrices stand side by side
-    {"qwen2", read_qwen2},
-    {"qwen3", read_qwen3},
-    {"qwen3_moe", read_qwen3_moe},
-    {"t5", read_t5},
+    {"ernie4_5", read_ernie4_5, "Ernie4_5DecoderLayer"},
+    {"gemma", read_gemma, "GemmaDecoderLayer"},
+    {"gemma2", read_gemma2, "Gemma2DecoderLayer"},
+    {"gemma3_text", read_gemma3_text, "Gemma3DecoderLayer"},
+    {"llama", read_llama, "LlamaDecoderLayer"},
+    {"ministral3", read_mistral, "Ministral3DecoderLayer", "mistral"},
+    {"mistral", read_mistral, "MistralDecoderLayer"},
+    // The same layers, of which some matrices stand side by side.
+    {"phi3", read_mistral, "Phi3DecoderLayer"},
+    {"qwen2", read_qwen2, "Qwen2DecoderLayer"},
+    {"qwen2_5_vl", read_qwen2, "Qwen2_5_VLDecoderLayer", "qwen2"},
+    {"qwen2_5_vl_text", read_qwen2, "Qwen2_5_VLDecoderLayer", "qwen2"},
+    {"qwen2_vl", read_qwen2, "Qwen2VLDecoderLayer", "qwen2"},
+    {"qwen2_vl_text", read_qwen2, "Qwen2VLDecoderLayer", "qwen2"},
+    {"qwen3", read_qwen3, "Qwen3DecoderLayer"},
+    {"qwen3_vl_text", read_qwen3_text, "Qwen3VLTextDecoderLayer", "qwen3"},
 };
 
 struct Refused {
@@ -138,17 +140,32 @@ struct Refused {
 constexpr Refused kRefused[] = {
     {"phi",
      "its output matrix has a bias, which models here have with a transform of the head only"},
-    {"qwen2_moe", "its shared expert has a gate of its own, which models here have not"},
-    {"llama4", "it has a vision tower, and models here read text"},
+    {"deepseek_v32", "its attention chooses keys by an indexer, which models here have not"},
+    {"glm_moe_dsa", "its attention chooses keys by an indexer, which models here have not"},
+    {"mllama", "some of its layers attend to the vision tower, which models here have not"},
+    {"phimoe",
+     "its output matrix and its attention have biases and its MLPs have none, and its router "
+     "chooses by sparse mixing, which models here have not"},
     {"gemma3n", "its layers have embeddings of their own, which models here have not"},
 };
 
 }  // namespace
 
-FamilyReader family_reader(std::string_view model_type) {
-  for (const Family& family : kFamilies)
-    if (family.type == model_type) return family.read;
+std::span<const Family> llama_families() { return kFamilies; }
+
+const Family* find_family(std::string_view model_type) {
+  for (const auto& rows : {llama_families(), expert_families(), other_families()})
+    for (const Family& family : rows)
+      if (family.type == model_type) return &family;
   return nullptr;
+}
+
+std::vector<std::string> family_types() {
+  std::vector<std::string> types;
+  for (const auto& rows : {llama_families(), expert_families(), other_families()})
+    for (const Family& family : rows) types.emplace_back(family.type);
+  std::ranges::sort(types);
+  return types;
 }
 
 std::string_view refused_family(std::string_view model_type) {
@@ -199,7 +216,7 @@ void read_sizes(ConfigKeys& keys, ModelConfig& model) {
   read_epsilon(keys, model);
 }
 
-void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
+void read_llama_sizes(ConfigKeys& keys, ModelConfig& model) {
   set_architecture(model, Architecture::kLlama);
   read_sizes(keys, model);
   model.ffn = keys.whole(spelt::kWidth, kMostSize);
@@ -207,6 +224,10 @@ void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
   const std::int64_t size = keys.whole_or(spelt::kHeadSize, kMostSize, 0);
   if (size * model.heads != model.hidden) model.own_head_size = size;
   read_activation(keys, model);
+}
+
+void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
   const bool attention = keys.flag(spelt::kAttentionBias, false);
   const bool mlp = keys.flag(spelt::kMlpBias, false);
   if (attention != mlp)

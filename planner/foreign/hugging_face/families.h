@@ -1,9 +1,11 @@
-// One reader for each `model_type`: features and sizes, but for what all files have (sequence,
-// batch, name). The order of a reader: sizes, then windows, then positions.
+// One row for each `model_type`. Its reader: features and sizes, but for what all files have
+// (sequence, batch, name). The order of a reader: sizes, then windows, then positions.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/model_config.h"
 #include "planner/foreign/hugging_face/config_keys.h"
@@ -15,8 +17,21 @@ inline constexpr std::int64_t kMostSize = 1 << 24;
 
 using FamilyReader = void (*)(ConfigKeys& keys, ModelConfig& model);
 
+struct Family {
+  std::string_view type;
+  FamilyReader read;
+  std::string_view layer;   // what transformers calls a layer (`_no_split_modules` of its class)
+  std::string_view like{};  // another type, whose layers are the same and whose name is written
+};
+// Those of Llama's kind, with a mixture of experts, and the others; each table stands with its
+// readers.
+std::span<const Family> llama_families();
+std::span<const Family> expert_families();
+std::span<const Family> other_families();
+
 // Of a type that is not read: null.
-FamilyReader family_reader(std::string_view model_type);
+const Family* find_family(std::string_view model_type);
+std::vector<std::string> family_types();
 
 // Why a type that is known is not read; empty: it is, or is not known.
 std::string_view refused_family(std::string_view model_type);
@@ -29,23 +44,9 @@ void read_epsilon(ConfigKeys& keys, ModelConfig& model);
 std::string activation_word(const ModelConfig& model, const std::string& usual);
 // The activation, of which some have two names, by one of them.
 Activation plain_activation(const ModelConfig& model);
-// Norms, positions and gated MLP of Llama, without biases; key-value heads and the size of heads.
+// Norms, positions and gated MLP of Llama; key-value heads and the size of heads.
+void read_llama_sizes(ConfigKeys& keys, ModelConfig& model);
+// The same, with biases as the file has them.
 void read_llama_layers(ConfigKeys& keys, ModelConfig& model);
-
-// Of those with experts.
-void read_mixtral(ConfigKeys& keys, ModelConfig& model);
-void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model);
-void read_gpt_oss(ConfigKeys& keys, ModelConfig& model);
-void read_deepseek_v2(ConfigKeys& keys, ModelConfig& model);
-void read_deepseek_v3(ConfigKeys& keys, ModelConfig& model);
-void read_llama4_text(ConfigKeys& keys, ModelConfig& model);
-
-// Of those that are not of Llama's kind.
-void read_gpt2(ConfigKeys& keys, ModelConfig& model);
-void read_opt(ConfigKeys& keys, ModelConfig& model);
-void read_gpt_neox(ConfigKeys& keys, ModelConfig& model);
-void read_bloom(ConfigKeys& keys, ModelConfig& model);
-void read_bert(ConfigKeys& keys, ModelConfig& model);
-void read_t5(ConfigKeys& keys, ModelConfig& model);
 
 }  // namespace zplan

@@ -37,25 +37,52 @@ JsonNode all_defaults() {
                         has_code ? "; its own code (auto_map) would have to be run" : ""));
 }
 
-// The object that has the sizes: the text part of a model that sees pictures, too.
-JsonObject text_part(const JsonNode& root, std::vector<std::string>& notes) {
-  JsonObject object = root.object();
-  const JsonNode type = object.member("model_type");
-  const auto text = object.optional_member("text_config");
-  if (type.non_empty_string() != "gemma3" || !text) {
-    for (const char* tower : {"vision_config", "audio_config"})
-      if (const auto node = object.optional_member(tower); node && !node->is_null())
-        node->fail("expected a model of text alone, got a tower beside it");
-    return object;
-  }
-  notes.emplace_back("the text part alone is read, without the vision tower and what joins both");
-  return text->object();
+// Of a type with towers what its text part is where that says nothing of itself.
+struct TextPart {
+  std::string_view type, text;
+};
+constexpr TextPart kTextParts[] = {
+    {"gemma3", "gemma3_text"},         {"kimi_k25", "kimi_k2"},
+    {"llama4", "llama4_text"},         {"llava", "llama"},
+    {"llava_next", "llama"},           {"mistral3", "mistral"},
+    {"qwen2_5_vl", "qwen2_5_vl_text"}, {"qwen2_vl", "qwen2_vl_text"},
+    {"qwen3_vl", "qwen3_vl_text"},     {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+};
+
+// Where the sizes are, and of which type they are.
+struct SizedPart {
+  JsonObject object;
+  JsonNode type_node;
+  std::string type;
+};
+
+bool is_there(JsonObject& object, std::string_view key) {
+  const auto node = object.optional_member(key);
+  return node && !node->is_null();
 }
 
-// Of a text part that says nothing of its type.
-std::string type_of(JsonObject& part) {
-  const auto type = part.optional_member("model_type");
-  return type ? type->non_empty_string() : "gemma3_text";
+// The whole file, or the text part of a model that sees or hears, too.
+SizedPart sized_part(const JsonNode& root, std::vector<std::string>& notes) {
+  JsonObject whole = root.object();
+  const JsonNode node = whole.member("model_type");
+  const std::string type = node.non_empty_string();
+  if (const std::string_view why = refused_family(type); !why.empty())
+    refuse_type(node, type, false);
+  std::vector<std::string> towers;
+  for (const char* tower : {"vision_config", "audio_config"})
+    if (is_there(whole, tower)) towers.emplace_back(tower);
+  if (!towers.empty())
+    notes.push_back(fmt::format("the text part alone is read, without {} and what joins them to it",
+                                joined(towers, " and ")));
+  const auto text = whole.optional_member("text_config");
+  if (!text || text->is_null()) return {whole, node, type};
+  if (towers.empty()) notes.emplace_back("text_config alone is read, and nothing beside it");
+  JsonObject part = text->object();
+  if (const auto own = part.optional_member("model_type"))
+    return {part, *own, own->non_empty_string()};
+  for (const TextPart& row : kTextParts)
+    if (row.type == type) return {part, node, std::string(row.text)};
+  text->fail("expected a \"model_type\" of the text part, got none");
 }
 
 // Unless it is the number of learned positions.
@@ -112,30 +139,28 @@ void note_files(ConfigKeys& keys, std::vector<std::string>& notes) {
 
 }  // namespace
 
-std::vector<std::string> hugging_face_types() {
-  std::vector<std::string> types;
-  for (const auto& [type, defaults] : all_defaults().members()) types.push_back(type);
-  return types;
-}
+std::vector<std::string> hugging_face_types() { return family_types(); }
 
 JsonObject family_defaults(const std::string& model_type) {
-  return all_defaults().object().member(model_type).object();
+  JsonObject all = all_defaults().object();
+  const Family* const family = find_family(model_type);
+  if (const auto own = all.optional_member(model_type)) return own->object();
+  return all.member(family == nullptr ? model_type : family->like).object();
 }
 
 HuggingFaceModel read_hugging_face(const JsonNode& root, const std::string& file,
                                    const std::string& name) {
   HuggingFaceModel out;
-  JsonObject part = text_part(root, out.left_out);
-  const std::string type = type_of(part);
-  const FamilyReader read = family_reader(type);
-  if (read == nullptr)
-    refuse_type(part.member("model_type"), type,
-                root.object().optional_member("auto_map").has_value());
-  ConfigKeys keys(part, family_defaults(type));
+  const SizedPart part = sized_part(root, out.left_out);
+  const std::string& type = part.type;
+  const Family* const family = find_family(type);
+  if (family == nullptr)
+    refuse_type(part.type_node, type, root.object().optional_member("auto_map").has_value());
+  ConfigKeys keys(part.object, family_defaults(type), root.object());
   ModelConfig& model = out.model;
   model.name = name;
   model.source = fmt::format("{}, as transformers reads it: model_type {}", visible(file), type);
-  read(keys, model);
+  family->read(keys, model);
   assume_sequence(keys, model, out.assumed);
   assume_batch(model, out.assumed);
   note_dropout(keys, out.left_out);

@@ -17,8 +17,6 @@ void read_learned(ConfigKeys& keys, ModelConfig& model) {
   model.sequence = keys.whole(spelt::kLearned, kMostSize);
 }
 
-}  // namespace
-
 void read_gpt2(ConfigKeys& keys, ModelConfig& model) {
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
@@ -88,6 +86,18 @@ void read_bert(ConfigKeys& keys, ModelConfig& model) {
   keys.note("its head is that of masked tokens; a pooler and what reads it are left out");
 }
 
+// Of the positions the first ones stand for padding and what is before it.
+void read_roberta(ConfigKeys& keys, ModelConfig& model) {
+  constexpr std::int64_t kUsualPadding = 1;
+  read_bert(keys, model);
+  const auto padding = keys.stated({"pad_token_id"});
+  const std::int64_t unused = 1 + (padding ? whole_number(*padding, 0, kMostSize) : kUsualPadding);
+  if (model.sequence <= unused)
+    keys.must(spelt::kLearned).fail_expected(fmt::format("more than {} positions", unused));
+  model.layer.unused_positions = unused;
+  model.sequence -= unused;
+}
+
 void read_t5(ConfigKeys& keys, ModelConfig& model) {
   constexpr std::int64_t kUsualTokens = 512;  // [Raffel20 sec 3.1.2]
   set_architecture(model, Architecture::kLlama);
@@ -120,5 +130,51 @@ void read_t5(ConfigKeys& keys, ModelConfig& model) {
   keys.find({"is_decoder"});
   if (!keys.stated({"n_positions"})) model.sequence = kUsualTokens;
 }
+
+void read_blenderbot(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kGpt);
+  model.encoder_layers = keys.whole({"encoder_layers"}, kMostSize);
+  model.layers = model.encoder_layers + keys.whole({"decoder_layers"}, kMostSize);
+  model.hidden = keys.whole(spelt::kT5Hidden, kMostSize);
+  // Both stacks have the same heads and widths.
+  const auto of_both = [&](const Names& encoder, const Names& decoder) {
+    const std::int64_t size = keys.whole(encoder, kMostSize);
+    if (keys.whole(decoder, kMostSize) != size)
+      keys.must(decoder).fail_expected(fmt::format("{}, as in the encoder", size));
+    return size;
+  };
+  model.heads = model.kv_heads = of_both({"encoder_attention_heads"}, {"decoder_attention_heads"});
+  model.ffn = of_both({"encoder_ffn_dim"}, {"decoder_ffn_dim"});
+  model.vocab = keys.whole(spelt::kVocabulary, kMostSize);
+  model.tied_embeddings = keys.flag(spelt::kTied, true);
+  read_activation(keys, model);
+  read_learned(keys, model);
+  model.layer.scaled_embedding = keys.flag({"scale_embedding"}, false);
+  keys.demand({"normalize_before"}, true, true, "norms stand before the branches");
+  keys.demand({"add_final_layer_norm"}, true, true, "a norm stands behind the layers");
+  keys.demand({"normalize_embedding"}, false, false, "no norm stands behind the embeddings");
+  keys.demand({"static_position_embeddings"}, false, false, "positions are learned");
+  for (const char* key : {"num_hidden_layers", "is_encoder_decoder", "is_decoder",
+                          "layernorm_variant", "extra_pos_embeddings"})
+    keys.find({key});
+}
+
+constexpr Family kOtherFamilies[] = {
+    {"bert", read_bert, "BertLayer"},
+    {"blenderbot", read_blenderbot, "BlenderbotDecoderLayer"},
+    {"bloom", read_bloom, "BloomBlock"},
+    {"camembert", read_roberta, "CamembertLayer", "bert"},
+    {"gpt2", read_gpt2, "GPT2Block"},
+    {"gpt_neox", read_gpt_neox, "GPTNeoXLayer"},
+    {"mt5", read_t5, "MT5Block", "t5"},
+    {"opt", read_opt, "OPTDecoderLayer"},
+    {"roberta", read_roberta, "RobertaLayer", "bert"},
+    {"t5", read_t5, "T5Block"},
+    {"xlm-roberta", read_roberta, "XLMRobertaLayer", "bert"},
+};
+
+}  // namespace
+
+std::span<const Family> other_families() { return kOtherFamilies; }
 
 }  // namespace zplan

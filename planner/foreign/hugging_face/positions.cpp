@@ -50,9 +50,10 @@ std::optional<Rope> stated_rope(ConfigKeys& keys, std::string_view kind) {
 
 void read_stretch(const Rope& rope, ConfigKeys& keys, ModelConfig& model) {
   if (!rope.type) return;
-  const std::string type =
-      rope.type->one_of({"default", "linear", "dynamic", "llama3", "longrope", "su", "yarn"});
-  if (type == "default") return;
+  const std::string type = rope.type->one_of(
+      {"default", "linear", "dynamic", "llama3", "longrope", "mrope", "su", "yarn"});
+  // The three positions of a token are the same in text.
+  if (type == "default" || type == "mrope") return;
   if (type != "linear") {
     keys.note(
         fmt::format("positions are not stretched as \"{}\" of {} does it: angles and scores "
@@ -128,6 +129,12 @@ std::vector<bool> but_every(const ModelConfig& model, std::int64_t turn) {
   for (std::size_t i = 0; i < layers.size(); ++i)
     layers[i] = (static_cast<std::int64_t>(i) + 1) % turn != 0;
   return layers;
+}
+
+void read_windows_from(ConfigKeys& keys, ModelConfig& model, std::int64_t first) {
+  std::vector<bool> layers = all_layers(model);
+  std::fill_n(layers.begin(), std::min(first, model.layers), false);
+  read_windows(keys, model, std::move(layers));
 }
 
 void read_windows(ConfigKeys& keys, ModelConfig& model, std::vector<bool> usual) {

@@ -31,5 +31,7 @@ std::vector<bool> but_every(const ModelConfig& model, std::int64_t turn);
 
 // `key`: of the window's tokens; none in the file or no layer that has it: no window.
 void read_windows(ConfigKeys& keys, ModelConfig& model, std::vector<bool> usual);
+// The same, where the file has no `layer_types`, of the layers from this one on.
+void read_windows_from(ConfigKeys& keys, ModelConfig& model, std::int64_t first);
 
 }  // namespace zplan

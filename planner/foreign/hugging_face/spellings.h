@@ -22,7 +22,7 @@ class Names {
   constexpr bool empty() const { return count_ == 0; }
 
  private:
-  static constexpr std::size_t kMost = 16;
+  static constexpr std::size_t kMost = 32;
   std::array<std::string_view, kMost> names_{};
   std::size_t count_ = 0;
 };

@@ -254,7 +254,7 @@ FoundWeights find_weights(const std::string& folder, const ModelConfig& model,
   const std::string path = (fs::path(folder) / "config.json").string();
   FoundWeights found;
   found.config = read_text_file(path);
-  const JsonNode root = parse_json(found.config, path);
+  const JsonNode root = parse_python_json(found.config, path);
   HuggingFaceModel read = read_hugging_face(root, path, model.name);
   JsonObject object = root.object();
   found.model_type = object.member("model_type").non_empty_string();

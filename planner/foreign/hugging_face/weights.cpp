@@ -47,6 +47,16 @@ Name name_of(const std::string& full) {
   return name;
 }
 
+// What names of tensors have of towers and of what joins them to the text.
+constexpr std::string_view kTowers[] = {"audio_tower.",
+                                        "mm_projector.",
+                                        "multi_modal_projector.",
+                                        "vision_embed_tokens.",
+                                        "vision_model.",
+                                        "vision_tower.",
+                                        "visual.",
+                                        "mlp1."};
+
 // Of a stack: of two stacks each counts its layers from 0.
 std::int64_t most_layers(const ModelConfig& model) {
   return std::max(model.encoder_layers, model.layers - model.encoder_layers);
@@ -63,8 +73,9 @@ bool is_apart(const StoredTensor& tensor, const Name& name, const ModelConfig& m
                     (ends("lm_head.weight") || ends("embed_out.weight") ||
                      ends("predictions.decoder.weight") || ends("predictions.decoder.bias"));
   const bool other_head = begins("bert.pooler.") || begins("cls.seq_relationship.");
-  const bool tower = tensor.name.find("vision_tower.") != tensor.name.npos ||
-                     tensor.name.find("multi_modal_projector.") != tensor.name.npos;
+  const bool tower = std::ranges::any_of(kTowers, [&](std::string_view part) {
+    return begins(part) || tensor.name.find("." + std::string(part)) != tensor.name.npos;
+  });
   return buffer || copy || tied || other_head || tower || name.layer >= most_layers(model);
 }
 

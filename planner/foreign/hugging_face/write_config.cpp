@@ -47,6 +47,7 @@ std::optional<HuggingFaceModel> read_again(const std::string& text, const ModelC
 // The most common family first, then in the order of the names.
 std::vector<std::string> types_in_order() {
   std::vector<std::string> types = hugging_face_types();
+  std::erase_if(types, [](const std::string& type) { return !find_family(type)->like.empty(); });
   std::ranges::stable_partition(types, [](const std::string& type) { return type == kFirstType; });
   return types;
 }
@@ -99,7 +100,7 @@ WrittenConfig write_hugging_face(const ModelConfig& model, bool drops) {
 
 std::string with_dropout(const std::string& text, bool drops) {
   const std::string type =
-      parse_json(text, "config.json").object().member("model_type").non_empty_string();
+      parse_python_json(text, "config.json").object().member("model_type").non_empty_string();
   return with_dropout(text, family_defaults(type), drops);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/core/json_edit.h"
 #include "planner/foreign/hugging_face/families.h"
 #include "planner/foreign/hugging_face/spellings.h"
 
@@ -87,6 +88,11 @@ Value dense_layers(const ModelConfig& model) {
   });
 }
 
+// As many as the MLP that all tokens go through is wide.
+Value shared_experts(const ModelConfig& model) {
+  return of_experts(model, [](const ExpertShape& e) { return e.shared_ffn / e.ffn; });
+}
+
 // With groups those of DeepSeek-V2.
 Value choice_method(const ModelConfig& model) {
   return of_experts(model, [](const ExpertShape& experts) {
@@ -102,7 +108,9 @@ constexpr Row kRows[] = {
     {spelt::kKeyValueHeads, size<&ModelConfig::kv_heads>},
     {spelt::kHeadSize,
      [](const ModelConfig& m) { return m.latent ? std::nullopt : Value(m.head_size()); }},
-    {spelt::kHeadSize, [](const ModelConfig& m) { return Value(m.head_size()); }, {"qwen3_moe"}},
+    {spelt::kHeadSize,
+     [](const ModelConfig& m) { return Value(m.head_size()); },
+     {"dots1", "glm4_moe", "qwen2_moe", "qwen3_moe"}},
     {spelt::kWidth, size<&ModelConfig::ffn>},
     {spelt::kWidth, expert_size<&ExpertShape::ffn>, {"llama4_text"}},
     {spelt::kInner, size<&ModelConfig::ffn>},
@@ -114,6 +122,11 @@ constexpr Row kRows[] = {
        return Value(static_cast<double>(m.layer.norm_epsilon) / kEpsilonUnit);
      }},
     {spelt::kAttentionBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
+    {spelt::kAttentionBias,
+     [](const ModelConfig& m) { return Value(m.biases == Biases::kQkv); },
+     {"glm4_moe"}},
+    {{"use_bias"}, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
+    {{"use_qk_norm"}, [](const ModelConfig& m) { return Value(m.qk_norm); }, {"glm4_moe"}},
     {spelt::kMlpBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
     {spelt::kParallelResidual,
      [](const ModelConfig& m) {
@@ -132,11 +145,12 @@ constexpr Row kRows[] = {
        return m.layer.local_rope_theta > 0 ? Value(real(m.layer.local_rope_theta)) : std::nullopt;
      }},
     {{"rotary_pct"}, rotary_share, {"gpt_neox"}},
-    {{"partial_rotary_factor"}, rotary_share, {"phi3"}},
+    {{"partial_rotary_factor"}, rotary_share, {"glm4_moe", "phi3"}},
     {{"rope_scaling"},
      linear_stretch,
-     {"deepseek_v2", "deepseek_v3", "gemma", "gemma2", "gemma3_text", "gpt_neox", "gpt_oss",
-      "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}},
+     {"deepseek_v2", "deepseek_v3", "dots1", "ernie4_5", "ernie4_5_moe", "gemma", "gemma2",
+      "gemma3_text", "glm4_moe", "gpt_neox", "gpt_oss", "llama", "mistral", "mixtral", "qwen2",
+      "qwen2_moe", "qwen3", "qwen3_moe"}},
     {spelt::kWindow, [](const ModelConfig& m) { return Value(or_null(m.layer.window)); }},
     {spelt::kUsesWindow, [](const ModelConfig& m) { return Value(m.layer.window > 0); }},
     {spelt::kLayerTypes, layer_types, {"gemma2", "gemma3_text", "gpt_oss", "qwen2", "qwen3"}},
@@ -157,10 +171,7 @@ constexpr Row kRows[] = {
     {spelt::kPerToken, expert_size<&ExpertShape::per_token>},
     {spelt::kExpertWidth, expert_size<&ExpertShape::ffn>},
     {spelt::kDenseWidth, size<&ModelConfig::ffn>},
-    {spelt::kShared,
-     [](const ModelConfig& m) {
-       return of_experts(m, [](const ExpertShape& e) { return e.shared_ffn / e.ffn; });
-     }},
+    {spelt::kShared, shared_experts},
     {spelt::kFirstDense, expert_size<&ExpertShape::dense_layers>},
     {spelt::kDenseLayers, dense_layers},
     {spelt::kSparseStep, expert_size<&ExpertShape::every>},
@@ -181,12 +192,18 @@ constexpr Row kRows[] = {
      [](const ModelConfig& m) {
        return of_experts(m, [](const ExpertShape& e) { return e.balance; });
      },
-     {"deepseek_v2", "deepseek_v3"}},
+     {"deepseek_v2", "deepseek_v3", "dots1", "glm4_moe"}},
     // The loss of balance is added to that of the tokens where the router's logits are given out.
     {{"output_router_logits"},
      [](const ModelConfig& m) { return Value(m.balances_experts()); },
-     {"mixtral", "qwen3_moe"}},
+     {"mixtral", "qwen2_moe", "qwen3_moe"}},
     {spelt::kMethod, choice_method},
+    {{"shared_expert_intermediate_size"}, expert_size<&ExpertShape::shared_ffn>},
+    {{"qkv_bias"}, [](const ModelConfig& m) { return Value(m.biases == Biases::kQkv); }},
+    {{"moe_num_experts"}, expert_size<&ExpertShape::count>},
+    {{"moe_k"}, expert_size<&ExpertShape::per_token>},
+    {{"moe_num_shared_experts"}, shared_experts},
+    {{"moe_layer_start_index"}, expert_size<&ExpertShape::dense_layers>},
     {spelt::kGroups, expert_size<&ExpertShape::groups>},
     {spelt::kGroupsPerToken, expert_size<&ExpertShape::groups_per_token>},
     {spelt::kLimit,
@@ -196,6 +213,13 @@ constexpr Row kRows[] = {
     {spelt::kEncoderLayers, size<&ModelConfig::encoder_layers>},
     {spelt::kDecoderLayers,
      [](const ModelConfig& m) { return Value(m.layers - m.encoder_layers); }},
+    {{"encoder_layers"}, size<&ModelConfig::encoder_layers>},
+    {{"decoder_layers"}, [](const ModelConfig& m) { return Value(m.layers - m.encoder_layers); }},
+    {{"encoder_attention_heads"}, size<&ModelConfig::heads>},
+    {{"decoder_attention_heads"}, size<&ModelConfig::heads>},
+    {{"encoder_ffn_dim"}, size<&ModelConfig::ffn>},
+    {{"decoder_ffn_dim"}, size<&ModelConfig::ffn>},
+    {{"scale_embedding"}, [](const ModelConfig& m) { return Value(m.layer.scaled_embedding); }},
     {spelt::kT5Hidden, size<&ModelConfig::hidden>},
     {spelt::kT5Heads, size<&ModelConfig::heads>},
     {spelt::kT5HeadSize, [](const ModelConfig& m) { return Value(m.head_size()); }},
@@ -245,9 +269,12 @@ std::string written_keys(const ModelConfig& model, std::string_view model_type, 
 }
 
 std::string with_dropout(const std::string& text, JsonObject defaults, bool drops) {
-  Json file = Json::parse(text);
-  write_dropout(file, defaults, drops);
-  return file.dump(kIndent) + "\n";
+  const JsonNode file = parse_python_json(text, "config.json");
+  Json changes = Json::object();
+  if (file.object().optional_member(spelt::kActivationDropout))
+    changes[std::string(spelt::kActivationDropout)] = 0.0;
+  write_dropout(changes, defaults, drops);
+  return json_text(written_over(file, parse_json(changes.dump(), "dropout"))) + "\n";
 }
 
 }  // namespace zplan

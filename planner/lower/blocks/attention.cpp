@@ -15,7 +15,7 @@ Linear make_qkv(LayerMaker& maker, const AttentionShape& shape) {
 
 // Of queries and of keys, which stand side by side.
 std::vector<HeadNorm> make_norms(LayerMaker inside, const Heads& n, const AttentionShape& shape) {
-  if (!shape.qk_norm) return {};
+  if (!shape.qk_norm || shape.whole_qk_norm) return {};
   constexpr auto kOp = LayerOperator::kQkv;
   return {{inside, Part::kQueryNorm, "query_norm", 0, n.queries, n.size, shape.norm_epsilon, kOp},
           {inside, Part::kKeyNorm, "key_norm", n.queries, n.keys, n.size, shape.norm_epsilon, kOp}};
@@ -24,6 +24,11 @@ std::vector<HeadNorm> make_norms(LayerMaker inside, const Heads& n, const Attent
 std::optional<AttentionGate> make_gate(LayerMaker& maker, const AttentionShape& shape) {
   if (!shape.gate) return std::nullopt;
   return std::optional<AttentionGate>(std::in_place, maker, shape.heads);
+}
+
+std::optional<WholeNorm> make_whole_norm(LayerMaker& maker, const AttentionShape& shape) {
+  if (!shape.whole_qk_norm) return std::nullopt;
+  return WholeNorm(maker, shape.heads, shape.heads.piece(maker.pieces()), shape.norm_epsilon);
 }
 
 }  // namespace
@@ -49,6 +54,7 @@ SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
       core_(maker, shape.heads.piece(maker.pieces()), shape.scores),
       by_head_{maker.b(), core_.inside(maker).s(), core_.heads().all(), core_.heads().size},
       norms_(make_norms(core_.inside(maker), core_.heads(), shape)),
+      whole_norm_(make_whole_norm(maker, shape)),
       projection_(maker, Part::kProjection, "proj", "projection", shape.heads.out_width(),
                   shape.projection_bias,
                   shape.ends_layer ? std::nullopt : std::optional(LayerOperator::kProjection)) {}
@@ -60,7 +66,8 @@ View SelfAttention::by_head(View qkv) const {
 
 const Rope* SelfAttention::rope(const LayerPass& to) const {
   if (ropes_.empty()) return nullptr;
-  return &ropes_[static_cast<std::size_t>(to.layer()) % ropes_.size()];
+  const Rope& own = ropes_[static_cast<std::size_t>(to.layer()) % ropes_.size()];
+  return own.turns() ? &own : nullptr;
 }
 
 std::vector<Use> SelfAttention::all_uses() const {
@@ -88,6 +95,7 @@ void SelfAttention::forward(LayerPass& to, const View& x) const {
     if (gate_) gate_->linear.forward(to, x, to[gate_->gate]);
     const View made = core_.made(to);
     qkv_.forward(to, x, made);
+    if (whole_norm_) whole_norm_->forward(to, made);
     const View entered = core_.enter(to, made), qkv = by_head(entered);
     for (const HeadNorm& norm : norms_) norm.forward(to, qkv);
     if (const Rope* turns = rope(to)) turns->forward(to, qkv, core_.heads().rotated());
@@ -121,12 +129,14 @@ void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const
     if (const Rope* turns = rope(to)) turns->backward(to, by_head(inside), core_.heads().rotated());
     for (const HeadNorm& norm : norms_) norm.backward(to, by_head(inside));
   });
+  if (whole_norm_) whole_norm_->backward(to, dqkv);
   qkv_.backward(to, x, dqkv, to.add_tiles(dx));
   if (gate_) gate_->linear.backward(to, x, dgate, update(dx));
 }
 
 void SelfAttention::backward_after_tiles(LayerPass& to, const View&, const View&) const {
   for (const HeadNorm& norm : norms_) norm.backward_after_tiles(to);
+  if (whole_norm_) whole_norm_->take_gradients(to);
 }
 
 }  // namespace zplan

@@ -1,7 +1,8 @@
 // Self-attention: one product gives queries, keys and values, of which the former two may be
-// normalised by head and rotated, the attention core follows and the projection ends it [Vaswani17
-// sec 3.2]. With fewer heads of keys and values than of queries a group of these shares each. All
-// but the products is inside of what context parallel ranks exchange (exchanged_core.h).
+// normalised by head or over all heads and rotated, the attention core follows and the projection
+// ends it [Vaswani17 sec 3.2]. With fewer heads of keys and values than of queries a group of these
+// shares each. All but the products is inside of what context parallel ranks exchange
+// (exchanged_core.h).
 #pragma once
 
 #include <optional>
@@ -10,14 +11,17 @@
 #include "planner/lower/blocks/exchanged_core.h"
 #include "planner/lower/blocks/head_norm.h"
 #include "planner/lower/blocks/rope.h"
+#include "planner/lower/blocks/whole_norm.h"
 
 namespace zplan {
 
 struct AttentionShape {
   Heads heads;  // of the model
   bool qk_norm = false;
+  bool whole_qk_norm = false;  // over all heads together
   std::int64_t norm_epsilon = kUsualNormEpsilon;
-  std::vector<RopeShape> ropes{};  // of the layers in turn; none: positions do not turn heads
+  // Of the layers in turn, where one without a base turns no heads; none: none does.
+  std::vector<RopeShape> ropes{};
   AttentionScores scores{};
   bool qkv_bias = false;
   bool projection_bias = false;
@@ -57,7 +61,8 @@ class SelfAttention : public Body {
   ExchangedCore core_;
   Shape by_head_;
   std::vector<HeadNorm> norms_;  // of queries and of keys, or none
-  LastProduct projection_;       // [a d, h]
+  std::optional<WholeNorm> whole_norm_;
+  LastProduct projection_;  // [a d, h]
 };
 
 }  // namespace zplan

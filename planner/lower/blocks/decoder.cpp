@@ -15,18 +15,20 @@
 namespace zplan {
 namespace {
 
-// Calls body(window, 0 for none) with each of the layers that take turns.
+// Calls body(number) with each of the layers that take turns.
 template <typename Body>
 void for_each_turn(const ModelConfig& model, const Body& body) {
-  for (std::int64_t i = 0; i < model.layer.turn_layers(); ++i) body(model.layer.window_of(i));
+  for (std::int64_t i = 0; i < model.layer.turn_layers(); ++i) body(i);
 }
 
 std::vector<RopeShape> ropes_of(const ModelConfig& model) {
   std::vector<RopeShape> ropes;
   if (model.position != Position::kRope) return ropes;
   const LayerFeatures& layer = model.layer;
-  for_each_turn(model, [&](std::int64_t window) {
-    if (window > 0 && layer.local_rope_theta > 0) {
+  for_each_turn(model, [&](std::int64_t i) {
+    if (!layer.turns(i)) {
+      ropes.push_back({});
+    } else if (layer.window_of(i) > 0 && layer.local_rope_theta > 0) {
       ropes.push_back({layer.local_rope_theta, layer.rotary_size});
     } else {
       ropes.push_back({model.rope_theta, layer.rotary_size, layer.rope_stretch});
@@ -43,19 +45,20 @@ AttentionScores scores_of(const ModelConfig& model) {
                          .both_ways = model.layer.bidirectional};
   if (model.position == Position::kAlibi) scores.slopes = model.heads;
   scores.biased = model.layer.relative_buckets > 0;
-  for_each_turn(model, [&](std::int64_t window) { scores.windows.push_back(window); });
+  for_each_turn(model, [&](std::int64_t i) { scores.windows.push_back(model.layer.window_of(i)); });
   return scores;
 }
 
 AttentionShape attention_of(const ModelConfig& model) {
   AttentionShape shape{.heads = {model.heads, model.kv_heads, model.head_size()}};
   shape.qk_norm = model.qk_norm;
+  shape.whole_qk_norm = model.layer.whole_qk_norm;
   shape.norm_epsilon = model.layer.norm_epsilon;
   shape.ropes = ropes_of(model);
   shape.scores = scores_of(model);
   shape.gate = model.layer.attention_gate;
   shape.qkv_bias = model.biases != Biases::kNone;
-  shape.projection_bias = model.biases == Biases::kAll;
+  shape.projection_bias = model.has_output_biases();
   return shape;
 }
 
@@ -72,8 +75,8 @@ ActivationFunction function_of(const ModelConfig& model) {
   const Activation activation = model.layer.activation;
   return activation == own ? ActivationFunction::kOwn : static_cast<ActivationFunction>(activation);
 }
-static_assert(static_cast<int>(Activation::kQuickGelu) ==
-              static_cast<int>(ActivationFunction::kQuickGelu));
+static_assert(static_cast<int>(Activation::kSquaredRelu) ==
+              static_cast<int>(ActivationFunction::kSquaredRelu));
 
 MlpShape mlp_of(const ModelConfig& model) {
   return {model.ffn,
@@ -84,7 +87,7 @@ MlpShape mlp_of(const ModelConfig& model) {
 
 std::optional<PostNorm> make_post_norm(LayerMaker& maker, const ModelConfig& model, Part part,
                                        const std::string& number, std::optional<LayerOperator> op) {
-  if (!model.layer.post_norms) return std::nullopt;
+  if (!model.layer.has_post_norms()) return std::nullopt;
   return PostNorm(maker, norm_of(model), part, number, op);
 }
 
@@ -130,7 +133,7 @@ struct LayerSums {
   Value middle;  // behind the mixer, where something follows
   Residual mixer, last;
 };
-LayerSums make_sums(LayerMaker& m, const LayerParts& parts, bool parallel) {
+LayerSums make_sums(LayerMaker& m, const LayerParts& parts, bool parallel, std::int64_t factor) {
   const auto op = gives(parts);
   Value middle;
   if (parts.mixer != Mixer::kNone && parts.feed_forward != FeedForward::kNone)
@@ -141,12 +144,12 @@ LayerSums make_sums(LayerMaker& m, const LayerParts& parts, bool parallel) {
                            .life = parallel ? Life::kForward : Life::kBackward});
   const bool one = !middle, mixer_alone = parts.feed_forward == FeedForward::kNone;
   if (one) {
-    const Residual sum = mixer_alone ? Residual(m, Part::kAttentionResidual, std::nullopt, "mask1")
-                                     : Residual(m, Part::kMlpResidual, std::nullopt, "mask2");
+    const Residual sum = mixer_alone ? Residual(m, Part::kAttentionResidual, std::nullopt, "mask1", factor)
+                                     : Residual(m, Part::kMlpResidual, std::nullopt, "mask2", factor);
     return {middle, sum, sum};
   }
-  const Residual first(m, Part::kAttentionResidual, op, "mask1");
-  return {middle, first, Residual(m, Part::kMlpResidual, std::nullopt, "mask2")};
+  const Residual first(m, Part::kAttentionResidual, op, "mask1", factor);
+  return {middle, first, Residual(m, Part::kMlpResidual, std::nullopt, "mask2", factor)};
 }
 
 // A mixer of tokens, usually attention, to an encoder's output where there is one, then the MLP or
@@ -154,9 +157,11 @@ LayerSums make_sums(LayerMaker& m, const LayerParts& parts, bool parallel) {
 // product.
 LayerKind make_layer(const std::string& name, const LayerRange& layers, const ModelConfig& model,
                      const Maker& maker) {
-  const NormKind norm = norm_of(model);
+  std::optional<NormKind> norm;
+  if (model.layer.has_pre_norms()) norm = norm_of(model);
+  const std::optional<NormKind> first_norm = model.layer.bare_first_branch ? std::nullopt : norm;
   const ParallelResidual parallel = model.layer.parallel_residual;
-  const bool keeps_sums = model.layer.post_norms && !maker.sequence_parallel();
+  const bool keeps_sums = model.layer.has_post_norms() && !maker.sequence_parallel();
   const LayerParts parts = model.has_pattern() ? model.parts_of(0) : LayerParts{};
   LayerKind layer{
       name, layers, {}, {}, parallel != ParallelResidual::kNone, model.layer.residual_of_norm};
@@ -168,11 +173,11 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
   if (parts.mixer != Mixer::kNone) {
     const bool attends = parts.mixer == Mixer::kAttention;
     m.params.begin(attends ? "qkv" : "state_in", attends ? Part::kQkv : Part::kStateIn);
-    norm1.emplace(m, norm, Part::kAttentionNorm, "norm1", "1");
+    norm1.emplace(m, first_norm, Part::kAttentionNorm, "norm1", "1");
     mixer = make_mixer(m, model, parts.mixer, parts.feed_forward == FeedForward::kNone);
     post1 = make_post_norm(m, model, Part::kAttentionPostNorm, "1", LayerOperator::kProjection);
   }
-  const LayerSums sums = make_sums(m, parts, layer.parallel);
+  const LayerSums sums = make_sums(m, parts, layer.parallel, model.layer.residual_factor);
   if (mixer)
     layer.branches.emplace_back(*norm1, std::move(mixer), std::move(post1), sums.mixer,
                                 sums.middle);
@@ -216,27 +221,48 @@ std::vector<MtpModule> make_mtp(const ModelConfig& model, const Maker& maker) {
   return modules;
 }
 
-std::optional<HeadTransform> make_head_transform(const ModelConfig& model,
-                                                 const Vocabulary& vocabulary, Maker& maker) {
+// Its activation is that of the MLP, of a gated one the gate's.
+std::optional<HeadTransform> make_head_transform(const ModelConfig& model, Maker& maker) {
   if (!model.layer.head_transform) return std::nullopt;
-  return HeadTransform(maker, vocabulary, norm_of(model), mlp_of(model).activation);
+  ModelConfig plain = model;
+  plain.gated_mlp = false;
+  if (model.gated_mlp && model.layer.activation == Activation::kUsual)
+    plain.layer.activation = Activation::kSilu;
+  return HeadTransform(maker, norm_of(model), {function_of(plain)}, model.biases == Biases::kAll);
+}
+
+bool has_head_bias(const ModelConfig& model) {
+  return model.layer.head_bias || model.layer.head_transform;
+}
+
+std::optional<HeadBias> make_head_bias(const ModelConfig& model, const Vocabulary& vocabulary,
+                                       Maker& maker) {
+  if (!has_head_bias(model)) return std::nullopt;
+  return HeadBias(maker, vocabulary);
+}
+
+std::optional<Attributes> logit_scale_of(const LayerFeatures& layer, std::int64_t hidden) {
+  if (layer.scaled_logits) return Attributes{1, hidden, 1};
+  if (layer.logit_divisor == kFactorUnit) return std::nullopt;
+  return Attributes{kFactorUnit, layer.logit_divisor};
 }
 
 // Its tables stay whole where the head is worked off in pieces of tokens, or where a bias stands
 // beside it.
 Vocabulary vocabulary_of(const ModelConfig& model, const Plan& plan) {
-  const bool whole = plan.head_chunks > 1 || model.layer.head_transform;
+  const bool whole = plan.head_chunks > 1 || has_head_bias(model);
   const std::int32_t tiles = whole ? 1 : plan.gather.tiles();
   return {model.vocab, padded_vocab(model, plan.parallel.tp, tiles), tiles};
 }
 
 EmbeddingSize embedding_of(const ModelConfig& model) {
-  return {.positions = model.positions(),
-          .unused = model.layer.unused_positions,
-          .squared_scale = model.layer.scaled_embedding ? model.hidden : 0,
-          .segments = model.layer.segments,
-          .shares_table = model.encoder_layers > 0,
-          .relative = {model.layer.relative_buckets, model.layer.relative_distance, model.heads}};
+  return {
+      .positions = model.positions(),
+      .unused = model.layer.unused_positions,
+      .squared_scale = model.layer.scaled_embedding ? model.hidden : model.layer.embedding_square,
+      .segments = model.layer.segments,
+      .shares_table = model.encoder_layers > 0,
+      .relative = {model.layer.relative_buckets, model.layer.relative_distance, model.heads}};
 }
 
 std::optional<Encoder> make_encoder(const ModelConfig& model, Maker& maker,
@@ -295,7 +321,9 @@ std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model, const Pla
   const auto first = static_cast<std::int32_t>(model.first_layers());
   if (first == 0) return {{model}};
   const auto others = static_cast<std::int32_t>(model.all_layers()) - first;
-  return {{plain, {0, first}}, {model, {first, others}}};
+  ModelConfig rest = model;
+  rest.layer.bare_first_branch = false;
+  return {{plain, {0, first}}, {rest, {first, others}}};
 }
 
 Decoder::Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels, Turns turns)
@@ -327,7 +355,8 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
       encoder_(make_encoder(model, maker_, embedding_)),
       layers_(make_layers(kinds, maker_)),
       final_norm_(make_final_norm(model, maker_)),
-      head_transform_(make_head_transform(model, vocabulary_, maker_)),
+      head_transform_(make_head_transform(model, maker_)),
+      head_bias_(make_head_bias(model, vocabulary_, maker_)),
       head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{},
             model.layer.logit_cap),
       mtp_(make_mtp(model, maker_)),
@@ -335,6 +364,6 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
       has_experts_(std::any_of(kinds.begin(), kinds.end(),
                                [](const Kind& kind) { return kind.model.experts.has_value(); })),
       sees_both_ways_(model.layer.bidirectional),
-      scales_logits_(model.layer.scaled_logits) {}
+      logit_scale_(logit_scale_of(model.layer, model.hidden)) {}
 
 }  // namespace zplan

@@ -9,6 +9,7 @@
 
 #include "planner/lower/blocks/embedding.h"
 #include "planner/lower/blocks/head.h"
+#include "planner/lower/blocks/head_bias.h"
 #include "planner/lower/blocks/head_transform.h"
 #include "planner/lower/blocks/layer_kind.h"
 
@@ -52,13 +53,14 @@ class Decoder {
   const std::vector<LayerKind>& layers() const { return layers_; }
   const NormBlock& final_norm() const { return final_norm_; }
   const std::optional<HeadTransform>& head_transform() const { return head_transform_; }
+  const std::optional<HeadBias>& head_bias() const { return head_bias_; }
   const Head& head() const { return head_; }
   const std::vector<MtpModule>& mtp() const { return mtp_; }
   double mtp_loss() const { return mtp_loss_; }  // all modules' share of the loss
   bool has_experts() const { return has_experts_; }
   bool sees_both_ways() const { return sees_both_ways_; }
-  // Whether what the head reads is divided by the root of the hidden size.
-  bool scales_logits() const { return scales_logits_; }
+  // By which what the head reads is taken, as attributes of the kernel; none: it is read as it is.
+  const std::optional<Attributes>& logit_scale() const { return logit_scale_; }
 
  private:
   // What consecutive layers are like; no layers: these come in turn.
@@ -81,10 +83,12 @@ class Decoder {
   std::vector<LayerKind> layers_;
   NormBlock final_norm_;
   std::optional<HeadTransform> head_transform_;
+  std::optional<HeadBias> head_bias_;
   Head head_;
   std::vector<MtpModule> mtp_;
   double mtp_loss_;
-  bool has_experts_, sees_both_ways_, scales_logits_;
+  bool has_experts_, sees_both_ways_;
+  std::optional<Attributes> logit_scale_;
 };
 
 }  // namespace zplan

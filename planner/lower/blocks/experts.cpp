@@ -9,15 +9,29 @@ View as_rows(View rows) {
   return rows;
 }
 
-std::optional<Mlp> make_shared(LayerMaker& maker, std::int64_t width, const MlpShape& mlp) {
-  if (width == 0) return std::nullopt;
+std::optional<Mlp> make_shared(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp) {
+  if (shape.shared_ffn == 0) return std::nullopt;
   maker.params.begin("shared_fc1", Part::kFc1);
-  return Mlp(maker, {.width = width,
+  return Mlp(maker, {.width = shape.shared_ffn,
                      .gated = mlp.gated,
                      .activation = mlp.activation,
+                     .token_gate = shape.shared_gate,
                      .first = "shared_fc1",
                      .second = "shared_fc2",
                      .is_second = true});
+}
+
+std::optional<Linear> make_latent_in(LayerMaker& maker, std::int64_t latent) {
+  if (latent == 0) return std::nullopt;
+  return Linear(maker, Part::kLatentIn, "latent_in",
+                {.in = maker.h(), .out = {latent}, .cut = Split::Kind::kNone}, std::nullopt);
+}
+
+std::optional<Linear> make_latent_out(LayerMaker& maker, std::int64_t latent) {
+  if (latent == 0) return std::nullopt;
+  maker.params.begin("latent_out", Part::kLatentOut);
+  return Linear(maker, Part::kLatentOut, "latent_out",
+                {.in = latent, .out = {maker.h()}, .cut = Split::Kind::kNone}, std::nullopt);
 }
 
 bool own_tokens(const LayerMaker& maker) { return maker.plan.parallel.routes_own_tokens(); }
@@ -41,10 +55,9 @@ Experts::Grouped Experts::first_products(LayerMaker& maker, const ExpertShape& s
   Grouped up{.part = Part::kExpertUp, .op = LayerOperator::kFc1};
   if (Lora::is_beside(maker.plan, up.part))
     up.lora.emplace(maker, up.part, "experts_up",
-                    LoraShape{.in = maker.h(), .out = columns, .split = split, .rows = rows_},
-                    up.op);
-  up.weight = maker.matrix("experts_up", {shape.count, maker.h(), columns},
-                           maker.naming.std().usual, split);
+                    LoraShape{.in = hidden_, .out = columns, .split = split, .rows = rows_}, up.op);
+  up.weight =
+      maker.matrix("experts_up", {shape.count, hidden_, columns}, maker.naming.std().usual, split);
   if (mlp.bias) up.bias = make_bias(maker, "experts_up", {shape.count, columns}, split);
   return up;
 }
@@ -53,33 +66,32 @@ Experts::Grouped Experts::first_products(LayerMaker& maker, const ExpertShape& s
 Experts::Grouped Experts::second_products(LayerMaker& maker, const ExpertShape& shape,
                                           const MlpShape& mlp) const {
   maker.params.begin_experts("experts_down", Part::kExpertDown);
-  const std::int64_t elements = shape.ffn * maker.h();
-  Grouped down{
-      .part = Part::kExpertDown,
-      .columns_apart = maker.plan.parallel.folds_experts() ? 0 : maker.h() / maker.pieces()};
+  const std::int64_t elements = shape.ffn * hidden_;
+  Grouped down{.part = Part::kExpertDown,
+               .columns_apart = maker.plan.parallel.folds_experts() ? 0 : hidden_ / maker.pieces()};
   if (Lora::is_beside(maker.plan, down.part))
     down.lora.emplace(
         maker, down.part, "experts_down",
         LoraShape{
-            .in = shape.ffn, .out = maker.h(), .split = {Split::Kind::kRows, {}}, .rows = rows_},
+            .in = shape.ffn, .out = hidden_, .split = {Split::Kind::kRows, {}}, .rows = rows_},
         down.op);
   down.weight = maker.params.add({.name = maker.naming.of("experts_down", ".weight"),
                                   .published = {shape.count, elements},
-                                  .stored = {shape.count, shape.ffn, maker.h()},
+                                  .stored = {shape.count, shape.ffn, hidden_},
                                   .init = Init::kNormal,
                                   .std = maker.naming.std().output,
                                   .decay = true,
                                   .split = {Split::Kind::kColumns, {elements}},
                                   .cut_dimension = 1});
   if (mlp.bias)
-    down.bias = make_bias(maker, "experts_down", {shape.count, maker.h()},
-                          {Split::Kind::kColumns, {maker.h()}});
+    down.bias = make_bias(maker, "experts_down", {shape.count, hidden_},
+                          {Split::Kind::kColumns, {hidden_}});
   return down;
 }
 
 Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp)
     : rows_(maker, shape),
-      hidden_(maker.h()),
+      hidden_(shape.latent > 0 ? shape.latent : maker.h()),
       own_tokens_(own_tokens(maker)),
       weights_beside_(maker.plan.overlap.weight_gradients),
       shared_beside_(maker.plan.overlap.shared_expert),
@@ -87,9 +99,11 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
       gated_(mlp.gated),
       activation_(mlp.activation.attributes()),
       router_(maker, shape, mlp.bias),
-      shared_(make_shared(maker, shape.shared_ffn, mlp)),
+      latent_in_(make_latent_in(maker, shape.latent)),
+      shared_(make_shared(maker, shape, mlp)),
       up_(first_products(maker, shape, mlp)),
-      down_(second_products(maker, shape, mlp)) {
+      down_(second_products(maker, shape, mlp)),
+      latent_out_(make_latent_out(maker, shape.latent)) {
   const auto add = [&](const char* name, std::int64_t width, std::optional<LayerOperator> of,
                        Read in_backward = Read::kLate) {
     return maker.values.add({.name = name,
@@ -108,9 +122,17 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
                                 .shape = dispatch_->returned(hidden_),
                                 .dtype = maker.compute(),
                                 .in_backward = Read::kFirst});
+  const auto add_latent = [&](const char* name) {
+    return maker.values.add({.name = name,
+                             .shape = {rows_.tokens, hidden_},
+                             .dtype = maker.compute(),
+                             .in_backward = Read::kFirst});
+  };
+  if (latent_in_) latent_ = add_latent("experts.latent");
+  if (latent_out_) latent_sum_ = add_latent("experts.latent.sum");
   partial_ = shared_ && !own_tokens_ ? shared_->partial()
                                      : maker.values.add({.name = "experts.sum",
-                                                         .shape = {rows_.tokens, hidden_},
+                                                         .shape = {rows_.tokens, maker.h()},
                                                          .dtype = maker.compute(),
                                                          .life = Life::kForward});
   const auto spec = [&](const char* name, std::int64_t width) {
@@ -136,11 +158,19 @@ bool Experts::reads_input(const LayerPass& to) const {
 // As the ranks that have the experts find them.
 View Experts::counts(const LayerPass& to) const { return dispatch_->counts(to, router_); }
 
+// What of the tokens goes to experts.
+View Experts::routed(LayerPass& to, const View& x) const {
+  if (!latent_in_) return x;
+  latent_in_->forward(to, x, to[latent_]);
+  return to[latent_];
+}
+
 void Experts::combine(LayerPass& to) const {
   const View given = dispatch_->given(to, to[returned_]);
   multiply(to, down_, to[gate_], given);
-  const View sum = to[partial_];
-  dispatch_->combine(to, router_, given, to[returned_], shared_ ? update(sum) : write(sum));
+  const View sum = shared_ ? update(to[partial_]) : write(to[partial_]);
+  dispatch_->combine(to, router_, given, to[returned_], latent_out_ ? write(to[latent_sum_]) : sum);
+  if (latent_out_) latent_out_->forward(to, to[latent_sum_], sum);
 }
 
 Attributes Experts::attributes(const LayerPass& to, const Grouped& by) const {
@@ -175,7 +205,7 @@ void Experts::shared_forward(LayerPass& to, const View& x) const {
 void Experts::forward(LayerPass& to, const View& x) const {
   if (to.emits_all()) router_.forward(to, x);
   if (shared_ && !shared_beside_) shared_forward(to, x);
-  if (to.emits_all()) dispatch_->dispatch(to, router_, x, to[received_]);
+  if (to.emits_all()) dispatch_->dispatch(to, router_, routed(to, x), to[received_]);
   if (shared_ && shared_beside_) shared_forward(to, x);
   if (to.emits(up_.op)) multiply(to, up_, to[received_], to[fc1_]);
   if (to.emits(LayerOperator::kActivation))
@@ -254,9 +284,24 @@ void Experts::shared_backward(LayerPass& to, const View& x, const View& dy, cons
             {read(dx), read(sum), write(dx)});
 }
 
+// From the gradient of what the experts read to that of the tokens, which is written.
+void Experts::dispatch_backward(LayerPass& to, const View& x, const View& dreceived, const View& dx,
+                                const std::function<void()>& beside) const {
+  View drouted = dx;
+  if (latent_in_)
+    drouted = to.handed(Part::kLatentIn, "d.experts.latent", {rows_.tokens, hidden_}, false);
+  if (to.emits_inputs()) dispatch_->dispatch_backward(to, router_, dreceived, drouted, beside);
+  if (latent_in_) latent_in_->backward(to, x, drouted, write(dx));
+}
+
 void Experts::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   const View dweights = to.scratch("d.weights.router", router_.chosen(), router_.weights(to).dtype);
-  const View dout = combine_backward(to, dy, dweights);
+  View dsum = dy;
+  if (latent_out_) {
+    dsum = to.scratch("d.experts.latent.sum", to[latent_sum_].shape);
+    latent_out_->backward(to, to[latent_sum_], dy, write(dsum));
+  }
+  const View dout = combine_backward(to, dsum, dweights);
   const View dgate = gated_ ? to.scratch(dgate_.name, dgate_.shape)
                             : to.handed(Part::kExpertUp, dgate_.name.c_str(), dgate_.shape, false);
   multiply_backward(to, down_, to[gate_], dout, dgate);
@@ -272,7 +317,7 @@ void Experts::backward(LayerPass& to, const View& x, const View& dy, const View&
     weights(down_, to[gate_], dout);
     weights(up_, to[received_], dfc1);
   };
-  if (to.emits_inputs()) dispatch_->dispatch_backward(to, router_, dreceived, dx, put_off);
+  dispatch_backward(to, x, dreceived, dx, put_off);
   if (shared_) shared_backward(to, x, dy, dx);
   router_.backward(to, x, dweights, dx);
 }

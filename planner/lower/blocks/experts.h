@@ -7,6 +7,10 @@
 //   experts    [p, r, u] = rows W1, activation [p, r, f], [p, r, h] = W2, each expert its rows
 //   combine    back the same way, the sum
 //
+// Experts may work on fewer elements of a token, l in the place of h: then a product before the
+// dispatch and one behind the combine stand around all this, which each tensor parallel rank has
+// whole, as it has the router.
+//
 // Tensor parallel ranks cut the width of each expert, as that of an MLP, or have whole experts, as
 // other replicas have [Folding25]. With sequence parallelism each of them brings its own tokens,
 // and what they combine is no part of a sum; the expert that all tokens share they cut all the
@@ -48,7 +52,10 @@ class Experts : public Body {
   Grouped first_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp) const;
   Grouped second_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp) const;
 
+  View routed(LayerPass& to, const View& x) const;
   void combine(LayerPass& to) const;
+  void dispatch_backward(LayerPass& to, const View& x, const View& dreceived, const View& dx,
+                         const std::function<void()>& beside) const;
   void shared_forward(LayerPass& to, const View& x) const;
   void shared_backward(LayerPass& to, const View& x, const View& dy, const View& dx) const;
   View combine_backward(LayerPass& to, const View& dy, const View& dweights) const;
@@ -66,16 +73,19 @@ class Experts : public Body {
   Attributes attributes(const LayerPass& to, const Grouped& by) const;
 
   ExpertRows rows_;
-  std::int64_t hidden_;  // h
+  std::int64_t hidden_;  // h, or l
   bool own_tokens_;
   bool weights_beside_, shared_beside_;  // an exchange
   std::int64_t width_;                   // f of one rank
   bool gated_;
   Attributes activation_;
   Router router_;
+  std::optional<Linear> latent_in_;  // [h, l]
   std::optional<Mlp> shared_;
-  Grouped up_, down_;  // [E, h, u], [E, f, h]; biases [E, u], [E, h]
+  Grouped up_, down_;                 // [E, h, u], [E, f, h]; biases [E, u], [E, h]
+  std::optional<Linear> latent_out_;  // [l, h]
   std::unique_ptr<TokenDispatch> dispatch_;
+  Value latent_, latent_sum_;    // [T, l] of tokens, and of what experts give
   Value received_, fc1_, gate_;  // [p, r, h], [p, r, u] before and [p, r, f] after activation
   Value returned_;               // [p, r, h], or [g, r, h] of the rank's own tokens
   Value partial_;                // [T, h]

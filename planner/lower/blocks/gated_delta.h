@@ -1,4 +1,4 @@
-// A gated delta net as a mixer [Yang24 sec 3] (models/layer_pattern.h). Ranks cut heads of keys and
+// A gated delta net as a mixer [Yang24b sec 3] (models/layer_pattern.h). Ranks cut heads of keys and
 // of values.
 #pragma once
 

@@ -2,17 +2,18 @@
 
 namespace zplan {
 
-BranchNorm::BranchNorm(LayerMaker& maker, const NormKind& kind, Part part,
+BranchNorm::BranchNorm(LayerMaker& maker, std::optional<NormKind> kind, Part part,
                        const std::string& tensor, const std::string& number)
-    : part_(part), block_(maker, kind, part, tensor, maker.h()) {
+    : part_(part) {
+  if (kind) block_.emplace(maker, *kind, part, tensor, maker.h());
   const std::int64_t tokens = maker.local_tokens();
   const auto add = [&](const char* name, const Shape& shape, DType dtype) {
     return maker.values.add(
         {.name = name + number, .shape = shape, .dtype = dtype, .of = LayerOperator::kNorm});
   };
-  y_ = add("norm", {tokens, maker.h()}, maker.compute());
-  if (block_.has_mean()) mean_ = add("mean", {tokens}, maker.kernels.statistics);
-  rstd_ = add("rstd", {tokens}, maker.kernels.statistics);
+  if (block_) y_ = add("norm", {tokens, maker.h()}, maker.compute());
+  if (block_ && block_->has_mean()) mean_ = add("mean", {tokens}, maker.kernels.statistics);
+  if (block_) rstd_ = add("rstd", {tokens}, maker.kernels.statistics);
   // Several tiles add to it from the first on.
   gradient_ =
       maker.values.gradient({.name = "d.norm",
@@ -83,9 +84,9 @@ View Branch::summed(LayerPass& to, Part part, const View& partial, const std::st
   return body_->has_own_tokens() ? partial : to.summed(part, partial, name);
 }
 
-View Branch::forward(LayerPass& to) const {
+View Branch::forward(LayerPass& to, const View& input) const {
   const std::vector<Use> uses = body_->uses();
-  View x = norm_.of(to).y;
+  View x = norm_.read_by_branch(to, input);
   if (body_->reads_input(to)) x = gathered(to, norm_.part(), x, "norm.gathered");
   const bool gives = to.emits(uses.back().op);
   const View partial = to[body_->partial()];
@@ -98,7 +99,7 @@ View Branch::forward(LayerPass& to) const {
 }
 
 // From the gradient of what the branch adds, of one rank's tokens, to that of its normalised input.
-View Branch::body_backward(LayerPass& to, const View& added) const {
+View Branch::body_backward(LayerPass& to, const View& added, const View& input) const {
   const Part part = norm_.part();
   View dy;
   const auto gather = [&] { dy = gathered(to, residual_.part(), added, "d.gathered"); };
@@ -107,7 +108,7 @@ View Branch::body_backward(LayerPass& to, const View& added) const {
   } else {
     to.again(gather);
   }
-  View x = norm_.of(to).y;
+  View x = norm_.read_by_branch(to, input);
   if (to.emits_weights()) x = gathered(to, part, x, "norm.gathered");
   const Shape& shape = body_->has_own_tokens() ? added.shape : norm_.gradient().shape;
   const View dx = to.scratch(norm_.gradient().name, shape);
@@ -121,10 +122,10 @@ View Branch::body_backward(LayerPass& to, const View& added) const {
   return to.emits_inputs() ? summed(to, part, dx, "d.norm.sum") : View{};
 }
 
-View Branch::backward_to_norm(LayerPass& to, const View& dout) const {
+View Branch::backward_to_norm(LayerPass& to, const View& dout, const View& input) const {
   View added = residual_.backward(to, dout, !post_);
   if (post_) added = post_->backward(to, added, to.maybe(body_->partial()));
-  return body_backward(to, added);
+  return body_backward(to, added, input);
 }
 
 void Branch::norm_backward(LayerPass& to, const View& dnorm, const View& input,
@@ -135,7 +136,12 @@ void Branch::norm_backward(LayerPass& to, const View& dnorm, const View& input,
 
 void Branch::backward(LayerPass& to, const View& input, const View& dx,
                       bool residual_of_norm) const {
-  const View dnorm = backward_to_norm(to, dx);
+  const View dnorm = backward_to_norm(to, dx, input);
+  if (!norm_.is_there()) {
+    if (to.emits_inputs())
+      to.kernel(residual_.part(), KernelId::kResidualAdd, {read(dx), read(dnorm), write(dx)});
+    return;
+  }
   if (!residual_of_norm) return norm_backward(to, dnorm, input, update(dx));
   if (to.emits_inputs())
     to.kernel(residual_.part(), KernelId::kResidualAdd, {read(dnorm), read(dx), write(dnorm)});
@@ -145,20 +151,21 @@ void Branch::backward(LayerPass& to, const View& input, const View& dx,
 void LayerKind::forward(LayerPass& to, const View& input, const View& output) const {
   View x = input;
   const BranchNorm& first = branches.front().norm();
-  if (to.emits(LayerOperator::kNorm)) first.block().forward(to, x, first.of(to));
+  if (first.is_there() && to.emits(LayerOperator::kNorm))
+    first.block().forward(to, x, first.of(to));
   for (std::size_t i = 0; i < branches.size(); ++i) {
     const Branch& branch = branches[i];
     const Param bias = branch.body().bias();
-    const View y = branch.forward(to);
+    const View y = branch.forward(to, x);
     if (residual_of_norm) x = branch.norm().of(to).y;
     if (i + 1 == branches.size()) return branch.residual().forward(to, x, y, bias, output);
     const BranchNorm& next = branches[i + 1].norm();
     const View out = to[branch.out()];
-    if (!parallel) {
+    if (!parallel && next.is_there()) {
       branch.residual().forward_and_norm(to, x, y, bias, out, next.block(), next.of(to));
     } else {
       branch.residual().forward(to, x, y, bias, out);
-      if (!next.is_shared() && to.emits(LayerOperator::kNorm))
+      if (parallel && !next.is_shared() && to.emits(LayerOperator::kNorm))
         next.block().forward(to, input, next.of(to));
     }
     x = out;
@@ -181,7 +188,7 @@ void LayerKind::parallel_backward(LayerPass& to, const View& input, const View& 
       to.kernel(second.residual().part(), KernelId::kResidualAdd,
                 {read(sum), read(more), write(sum)});
   };
-  View waits = second.backward_to_norm(to, dx);
+  View waits = second.backward_to_norm(to, dx, input);
   if (one_norm) {
     if (to.emits_inputs()) {
       const View given = waits;
@@ -193,7 +200,7 @@ void LayerKind::parallel_backward(LayerPass& to, const View& input, const View& 
     if (to.emits_inputs()) waits = to.scratch("d.second", dx.shape);
     second.norm_backward(to, dnorm, input, write(waits));
   }
-  const View dnorm = first.backward_to_norm(to, dx);
+  const View dnorm = first.backward_to_norm(to, dx, input);
   if (one_norm) add(dnorm, waits);
   first.norm_backward(to, dnorm, input, update(dx));
   if (!one_norm) add(dx, waits);
@@ -202,10 +209,11 @@ void LayerKind::parallel_backward(LayerPass& to, const View& input, const View& 
 std::vector<Use> LayerKind::uses() const {
   std::vector<Use> all;
   for (const Branch& branch : branches) {
-    if (!branch.norm().is_shared())
-      all.push_back({LayerOperator::kNorm, branch.norm().block().gain()});
+    const BranchNorm& norm = branch.norm();
+    if (norm.is_there() && !norm.is_shared() && norm.block().gain())
+      all.push_back({LayerOperator::kNorm, norm.block().gain()});
     for (const Use& use : branch.body().all_uses()) all.push_back(use);
-    if (branch.post()) all.push_back(branch.post()->use());
+    if (branch.post() && branch.post()->use().param) all.push_back(branch.post()->use());
   }
   return all;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "planner/lower/blocks/body.h"
@@ -13,23 +14,29 @@
 
 namespace zplan {
 
-// A norm of the layer's stream and the values that it gives, "norm1", "mean1", "rstd1".
+// A norm of the layer's stream and the values that it gives, "norm1", "mean1", "rstd1"; or none:
+// then the branch reads the stream itself.
 class BranchNorm {
  public:
-  BranchNorm(LayerMaker& maker, const NormKind& kind, Part part, const std::string& tensor,
+  BranchNorm(LayerMaker& maker, std::optional<NormKind> kind, Part part, const std::string& tensor,
              const std::string& number);
   // The same norm for another branch, under the name of another part.
   BranchNorm shared_by(Part part) const;
 
   Part part() const { return part_; }
-  bool is_shared() const { return part_ != block_.part(); }
-  const NormBlock& block() const { return block_; }
+  bool is_there() const { return block_.has_value(); }
+  bool is_shared() const { return block_ && part_ != block_->part(); }
+  const NormBlock& block() const { return *block_; }
   const ValueSpec& gradient() const { return gradient_; }
   Normed of(const LayerPass& to) const { return {to[y_], to.maybe(mean_), to[rstd_]}; }
+  // What the branch reads, of the stream that it begins with.
+  View read_by_branch(const LayerPass& to, const View& stream) const {
+    return block_ ? to[y_] : stream;
+  }
 
  private:
   Part part_;
-  NormBlock block_;
+  std::optional<NormBlock> block_;
   Value y_, mean_, rstd_;
   ValueSpec gradient_;  // of y, of all tokens
 };
@@ -63,11 +70,11 @@ class Branch {
          Residual residual, Value out);
 
   // From the normalised input to the sum over tiles and ranks, without bias.
-  View forward(LayerPass& to) const;
+  View forward(LayerPass& to, const View& input) const;
   // dx holds the gradient of the output, then of the input.
   void backward(LayerPass& to, const View& input, const View& dx, bool residual_of_norm) const;
   // From the gradient of the output to that of the normalised input.
-  View backward_to_norm(LayerPass& to, const View& dout) const;
+  View backward_to_norm(LayerPass& to, const View& dout, const View& input) const;
   // From that to the gradient of the norm's input, which it writes or, as its access says, adds to.
   void norm_backward(LayerPass& to, const View& dnorm, const View& input, const View& dx) const;
 
@@ -78,7 +85,7 @@ class Branch {
   Value out() const { return out_; }
 
  private:
-  View body_backward(LayerPass& to, const View& added) const;
+  View body_backward(LayerPass& to, const View& added, const View& input) const;
   // What the body reads of x, and what its partial sums come to: over tensor parallel ranks, unless
   // each works on its own tokens.
   View gathered(LayerPass& to, Part part, const View& x, const char* name) const;

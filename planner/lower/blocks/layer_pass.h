@@ -94,6 +94,12 @@ class LayerPass : public Emission {
     s_.out.collective({phase(), part, Action::kGatherRanks}, Lane::kCommTensor,
                       CollectiveKind::kAllGather, s_.tensor_group(), from, to);
   }
+  // Adds up over the tensor parallel ranks, in place, what each of them has.
+  void add_up(Part part, const View& sums) {
+    if (s_.tp() == 1) return;
+    s_.out.collective({phase(), part, Action::kSumRanks}, Lane::kCommTensor,
+                      CollectiveKind::kAllReduce, s_.tensor_group(), sums, sums);
+  }
   // Each tensor parallel rank gets its part of the sum of what they have in `from`.
   void sum_parts(Part part, const View& from, const View& to) {
     s_.out.collective({phase(), part, Action::kSumRanks}, Lane::kCommTensor,

@@ -46,7 +46,8 @@ void Linear::forward(LayerPass& to, const View& input, const View& y) const {
     to.kernel(part_, KernelId::kLinearForward,
               {read(x), weight(to), to.parameter(bias_), write(y), to.workspace()});
   } else {
-    to.kernel(part_, KernelId::kMatmulForward, {read(x), weight(to), write(y), to.workspace()});
+    const View sum = y.access == Access::kUpdate ? y : write(y);
+    to.kernel(part_, KernelId::kMatmulForward, {read(x), weight(to), sum, to.workspace()});
   }
   if (lora_) lora_->forward(to, input, y);
 }

@@ -31,6 +31,7 @@ class Linear {
   Linear(LayerMaker& maker, Part part, std::string_view tensor, const LinearShape& shape,
          std::optional<LayerOperator> op);
 
+  // Writes y, or adds to it where its access says so and there is no bias.
   void forward(LayerPass& to, const View& x, const View& y) const;
   // The same, of columns with a bias, and GELU of it in one kernel.
   void forward_and_gelu(LayerPass& to, const View& x, const View& y, const View& gelu) const;

@@ -3,6 +3,11 @@
 namespace zplan {
 namespace {
 
+std::optional<TokenGate> make_token_gate(LayerMaker& maker, const MlpShape& shape) {
+  if (!shape.token_gate) return std::nullopt;
+  return TokenGate(maker, LayerOperator::kFc1);
+}
+
 std::int64_t first_products(const MlpShape& shape) { return shape.gated ? 2 : 1; }
 
 Linear make_fc1(LayerMaker& maker, const MlpShape& shape) {
@@ -27,10 +32,11 @@ ValueSpec gradient(const LayerMaker& maker, const MlpShape& shape, const char* n
 Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
     : width_(shape.width / maker.pieces()),
       gated_(shape.gated),
-      fuses_neighbours_(maker.kernels.fused_neighbours && !shape.gated &&
+      fuses_neighbours_(maker.kernels.fused_neighbours && !shape.gated && !shape.token_gate &&
                         shape.activation.function == ActivationFunction::kOwn),
       activation_(shape.activation.attributes()),
       fc1_(make_fc1(maker, shape)),
+      token_gate_(make_token_gate(maker, shape)),
       fc1_out_(maker.values.add({.name = "fc1",
                                  .shape = {maker.tokens(), first_products(shape) * width_},
                                  .dtype = maker.compute(),
@@ -50,11 +56,13 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
 void Mlp::activate(LayerPass& to) const {
   to.kernel(Part::kGelu, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
             {read(to[fc1_out_]), write(to[gelu_])}, activation_);
+  if (token_gate_) token_gate_->pass(to, to[gelu_]);
 }
 
 void Mlp::forward(LayerPass& to, const View& x) const {
   const bool product = to.emits(LayerOperator::kFc1);
   const bool activates = to.emits(LayerOperator::kActivation);
+  if (product && token_gate_) token_gate_->forward(to, x);
   const bool fuses = fuses_neighbours_ && fc1_.bias() && fc1_.stands_alone();
   if (product && activates && fuses) {
     fc1_.forward_and_gelu(to, x, to[fc1_out_], to[gelu_]);
@@ -86,9 +94,10 @@ void Mlp::backward(LayerPass& to, const View& x, const View& dy, const View& dx)
     fc2_.linear.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
   } else {
     fc2_.linear.backward(to, to[gelu_], dy, write(dfc1));
+    if (token_gate_) token_gate_->backward(to, x, to[gelu_], dfc1, to.add_tiles(dx));
     dfc1 = activation_backward(to, dfc1);
   }
-  fc1_.backward(to, x, dfc1, to.add_tiles(dx));
+  fc1_.backward(to, x, dfc1, token_gate_ ? update(dx) : to.add_tiles(dx));
 }
 
 }  // namespace zplan

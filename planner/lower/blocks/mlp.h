@@ -4,6 +4,7 @@
 #pragma once
 
 #include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/token_gate.h"
 #include "planner/program/kernels/attribute_values.h"
 
 namespace zplan {
@@ -21,6 +22,7 @@ struct MlpShape {
   bool gated = false;
   bool bias = false;
   ActivationShape activation{};
+  bool token_gate = false;  // token_gate.h; without biases only
   // Names of its tensors, which are those of its operators.
   const char* first = "fc1";
   const char* second = "fc2";
@@ -43,8 +45,9 @@ class Mlp : public Body {
 
   std::int64_t width_;  // f of one tile of one rank
   bool gated_, fuses_neighbours_;
-  Attributes activation_;   // of its kernels
-  Linear fc1_;              // [h, u], u = f or, of gate and up side by side, 2 f
+  Attributes activation_;  // of its kernels
+  Linear fc1_;             // [h, u], u = f or, of gate and up side by side, 2 f
+  std::optional<TokenGate> token_gate_;
   Value fc1_out_, gelu_;    // [T, u] before GELU or SwiGLU, [T, f] after it
   LastProduct fc2_;         // [f, h]
   ValueSpec dgelu_, dfc1_;  // gradients of the two; not gated: one after the other in one

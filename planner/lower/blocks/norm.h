@@ -1,5 +1,5 @@
-// A LayerNorm [Ba16], which has a bias and keeps mean and rstd, or an RMSNorm [Zhang19], which has
-// neither bias nor mean, over the last dimension.
+// A LayerNorm [Ba16], which keeps mean and rstd, with gain and bias, a gain alone or neither, or an
+// RMSNorm [Zhang19], which has neither bias nor mean, over the last dimension.
 #pragma once
 
 #include "planner/lower/blocks/layer_pass.h"
@@ -33,17 +33,22 @@ class NormBlock {
                 const View& dx) const;
 
   // x + y, with the bias of y where there is one, and the norm of that in one kernel.
-  bool fuses_residual(bool with_bias) const { return with_bias == has_bias(); }
+  bool fuses_residual(bool with_bias) const {
+    return norm_ == Norm::kLayerNorm ? with_bias : norm_ == Norm::kRmsNorm && !with_bias;
+  }
   void forward_of_sum(Emission& to, const View& x, const View& y, Param bias, const View& sum,
                       const Normed& result) const;
 
   Part part() const { return part_; }
-  Param gain() const { return gain_; }
-  bool has_mean() const { return has_bias(); }
+  Param gain() const { return gain_; }  // none: it has no parameters
+  bool has_mean() const { return norm_ != Norm::kRmsNorm; }
 
  private:
   bool has_bias() const { return static_cast<bool>(bias_); }
+  void centred_backward(Emission& to, const View& dy, const View& x, const Normed& result,
+                        const View& dx) const;
 
+  Norm norm_;
   Part part_;
   std::int64_t epsilon_;  // as an attribute
   Param gain_, bias_;     // [h]

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/lower/blocks/handle.h"
@@ -63,19 +64,21 @@ class ParamTable {
   explicit ParamTable(TrainedChoice train = {}) : train_(train) {}
 
   // What is added next belongs to this operator; of a layer: of the kind that was begun last.
+  // One to which nothing is added is none.
   void begin(std::string name, Part part, Held held = Held::kByLayer) {
     const std::size_t kind = held == Held::kByLayer ? kinds_.size() - 1 : 0;
-    operators_.push_back({std::move(name), part, held, kind});
+    begun_ = Operator{std::move(name), part, held, kind};
   }
   void begin_experts(std::string name, Part part) {
     begin(std::move(name), part);
-    operators_.back().experts = true;
+    begun_->experts = true;
   }
   // `layers`: that are of the kind; none: kinds come in turn.
   void begin_kind(std::string name, LayerRange layers = {}) {
     kinds_.push_back({std::move(name), layers});
   }
   Param add(ParamSpec spec) {
+    if (begun_) operators_.push_back(*std::exchange(begun_, std::nullopt));
     const Param param(specs_.size());
     spec.is_trained = is_trained(spec);
     specs_.push_back(std::move(spec));
@@ -98,6 +101,7 @@ class ParamTable {
   TrainedChoice train_;
   std::vector<ParamKind> kinds_;
   std::vector<Operator> operators_;
+  std::optional<Operator> begun_;
   std::vector<ParamSpec> specs_;
 };
 

@@ -2,16 +2,23 @@
 
 namespace zplan {
 
-Residual::Residual(LayerMaker& maker, Part part, std::optional<LayerOperator> op, const char* mask)
-    : part_(part), op_(op), fuses_neighbours_(maker.kernels.fused_neighbours) {
+Residual::Residual(LayerMaker& maker, Part part, std::optional<LayerOperator> op, const char* mask,
+                   std::int64_t factor)
+    : part_(part), op_(op), fuses_neighbours_(maker.kernels.fused_neighbours), factor_(factor) {
   if (maker.plan.dropout)
     mask_ = maker.values.add(
         {.name = mask, .shape = {maker.local_tokens(), maker.h()}, .dtype = DType::kU8, .of = op});
 }
 
+void Residual::scale(LayerPass& to, const View& x) const {
+  if (!scales()) return;
+  to.step(1, [&] { to.kernel(part_, KernelId::kScale, {update(x)}, {factor_, kFactorUnit}); });
+}
+
 void Residual::forward(LayerPass& to, const View& x, const View& y, Param bias,
                        const View& out) const {
   if (!to.emits(op_)) return;
+  scale(to, y);
   if (mask_ && bias) {
     to.kernel(part_, KernelId::kDropoutResidualAdd,
               {read(x), read(y), write(out), write(to[mask_]), to.parameter(bias)},
@@ -30,7 +37,8 @@ void Residual::forward(LayerPass& to, const View& x, const View& y, Param bias,
 // There are kernels for a LayerNorm after a bias and for an RMSNorm without one. What they read
 // must be at hand together.
 bool Residual::fuses(const LayerPass& to, Param bias, const NormBlock& norm) const {
-  if (!fuses_neighbours_ || mask_ || !norm.fuses_residual(static_cast<bool>(bias))) return false;
+  if (!fuses_neighbours_ || mask_ || scales() || !norm.fuses_residual(static_cast<bool>(bias)))
+    return false;
   return to.emits_all() && (!bias || to.are_together(bias, norm.gain()));
 }
 
@@ -44,7 +52,7 @@ void Residual::forward_and_norm(LayerPass& to, const View& x, const View& y, Par
 
 View Residual::backward(LayerPass& to, const View& dout, bool stays) const {
   // The layer's gradient, which is dout, changes before the second part of a backward.
-  if (!mask_ && (!stays || to.backward_part() == Backward::kWhole)) return dout;
+  if (!mask_ && !scales() && (!stays || to.backward_part() == Backward::kWhole)) return dout;
   const View dy = to.handed(part_, "d.added", dout.shape, false);
   if (!to.emits_inputs()) return dy;
   if (mask_) {
@@ -53,6 +61,7 @@ View Residual::backward(LayerPass& to, const View& dout, bool stays) const {
   } else {
     to.move(part_, dout, dy);
   }
+  scale(to, dy);
   return dy;
 }
 

@@ -1,5 +1,5 @@
 // The sum of what a branch of the layer gives and its input, with the bias of the branch's last
-// product and dropout [Srivastava14] of both.
+// product and dropout [Srivastava14] of both. What it gives may be taken some times first.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,9 @@ namespace zplan {
 class Residual {
  public:
   // `op`: the operator whose replay computes it again. `mask`: name of what dropout leaves.
-  Residual(LayerMaker& maker, Part part, std::optional<LayerOperator> op, const char* mask);
+  // `factor`: of what the branch gives, in units of 1 / kFactorUnit.
+  Residual(LayerMaker& maker, Part part, std::optional<LayerOperator> op, const char* mask,
+           std::int64_t factor = kFactorUnit);
 
   // out = x + y.
   void forward(LayerPass& to, const View& x, const View& y, Param bias, const View& out) const;
@@ -26,9 +28,14 @@ class Residual {
   Part part() const { return part_; }
 
  private:
+  bool scales() const { return factor_ != kFactorUnit; }
+  // In place, as a second step of the part.
+  void scale(LayerPass& to, const View& x) const;
+
   Part part_;
   std::optional<LayerOperator> op_;
   bool fuses_neighbours_;
+  std::int64_t factor_;
   Value mask_;  // [T, h], with dropout
 };
 

@@ -16,6 +16,7 @@ class Rope {
  public:
   explicit Rope(const RopeShape& shape) : shape_(shape) {}
 
+  bool turns() const { return shape_.theta > 0; }
   // The first so many heads of x [b, s, n, d], whose stretches lie apart (stretches.h).
   void forward(Emission& to, const View& x, std::int64_t heads) const { rotate(to, x, heads, 1); }
   // Of their gradient.

@@ -3,6 +3,8 @@
 #include <numeric>
 #include <string>
 
+#include "planner/program/kernels/attribute_values.h"
+
 namespace zplan {
 namespace {
 

@@ -1,4 +1,4 @@
-// A mixer of tokens with a state that goes through the sequence [Dao24 sec 7], [Yang24 sec 3]: one
+// A mixer of tokens with a state that goes through the sequence [Dao24 sec 7], [Yang24b sec 3]: one
 // product gives a gate z, what is convolved, and some numbers of each head, side by side in this
 // order; a causal convolution of each channel with SiLU follows, then the recurrence of a mixer of
 // its own (mamba.h, gated_delta.h), a norm with the gate, and the last product.

@@ -44,7 +44,7 @@ ZPLAN_PART(CrossKey, "cross_key")
 ZPLAN_PART(CrossValue, "cross_value")
 ZPLAN_PART(CrossProjection, "cross_projection")
 ZPLAN_PART(CrossResidual, "cross_residual")
-// A mixer with a state [Dao24], [Yang24]: its first product, the convolution, the recurrence, the
+// A mixer with a state [Dao24], [Yang24b]: its first product, the convolution, the recurrence, the
 // norm with a gate and the last product.
 ZPLAN_PART(StateIn, "state_in")
 ZPLAN_PART(Convolution, "convolution")
@@ -84,5 +84,11 @@ ZPLAN_PART(GradientNorm, "gradient_norm")
 ZPLAN_PART(Shared, "shared")
 // Factors of LoRA beside the matrices of experts, where replicas have other experts.
 ZPLAN_PART(ExpertFactors, "expert_factors")
+
+// Of experts: the gate of the one that all tokens share, and the products before and behind those of
+// fewer elements.
+ZPLAN_PART(SharedGate, "shared_gate")
+ZPLAN_PART(LatentIn, "latent_in")
+ZPLAN_PART(LatentOut, "latent_out")
 
 #undef ZPLAN_PART

@@ -7,7 +7,15 @@
 namespace zplan {
 
 // 0: the one that the kernel is named after, the tanh form of GELU or, gated, SiLU.
-enum class ActivationFunction : std::uint8_t { kOwn, kGeluTanh, kGelu, kSilu, kRelu, kQuickGelu };
+enum class ActivationFunction : std::uint8_t {
+  kOwn,
+  kGeluTanh,
+  kGelu,
+  kSilu,
+  kRelu,
+  kQuickGelu,
+  kSquaredRelu
+};
 
 // A limit of an activation is written in units of 1e-9.
 constexpr double limit_of(std::int64_t attribute) { return static_cast<double>(attribute) / 1e9; }

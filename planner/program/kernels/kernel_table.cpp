@@ -46,6 +46,15 @@ Demand in_heads(Operands o) {
           .bytes = size_of(o[0].dtype) * (2 * n) + traffic(o.subspan(1))};
 }
 
+// Reads some of the heads of its first operand alone.
+template <int flop_per_element, int heads>
+Demand some_heads(Operands o) {
+  const std::int64_t n = o[heads].shape.elements();
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{n * flop_per_element},
+          .bytes = size_of(o[0].dtype) * n + traffic(o.subspan(1))};
+}
+
 // Touches of its first operands, pieces of a unit, only so many elements as attribute 6 expects.
 template <int flop_per_element, std::size_t pieces>
 Demand part_of_pieces(Operands o) {
@@ -111,11 +120,11 @@ std::int64_t key_size(const Shape& qkv, std::int64_t heads, std::int64_t value_s
   return (qkv[3] - value_size) / (heads / qkv[2] + 1);
 }
 
-// Of s queries and keys those that see each other: all, the earlier ones, or the last w of them.
-// [derived]
+// Of s queries and keys those that see each other: all, the earlier ones, or the last w of them,
+// or both ways w on either side. [derived]
 std::int64_t seen_pairs(std::int64_t s, std::int64_t window, bool both_ways) {
-  if (both_ways) return s * s;
   const std::int64_t w = window == 0 ? s : std::min(window, s);
+  if (both_ways) return s * (2 * w - 1) - w * (w - 1);
   return w * (w + 1) / 2 + (s - w) * w;
 }
 
@@ -326,7 +335,7 @@ Demand mamba_scan(Operands o) {
           .bytes = columns + Bytes{kStateBytes * (of_states + of_scores + steps)}};
 }
 
-// [derived] of the chunked algorithm of [Yang24 sec 3.3], of a head of keys of D and values of V:
+// [derived] of the chunked algorithm of [Yang24b sec 3.3], of a head of keys of D and values of V:
 // K K^T (Q Q D), the inverse of a triangle (Q Q Q / 3), what it makes of keys and values (Q Q (D +
 // V) / 2), states (2 Q D V), and what queries give (Q Q (D + V) / 2 and Q D V). Backward computes
 // the states again and has two gradients of each product. Between kernels go the triangle, its two

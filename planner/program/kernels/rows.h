@@ -424,6 +424,45 @@ ZPLAN_KERNEL(
     .operands = "dx:uc[b,s,n,d] x:rc[b,s,m,d] rstd:rt[b,s,m] gain:rc[d] dgain:ag[d] scratch:s",
     .attributes = "first?", .kind = kMem, .demand = in_heads<10, 1>, .source = "[Zhang19]",
     .what = "Is the gradient of head_norm_forward, in place; x is what that kept.")
+ZPLAN_KERNEL(CentredNormForward, "centred_norm_forward",
+             .operands = "x:rc[T,h] y:wc[T,h] mean:wt[T] rstd:wt[T] gain:rc[h]?",
+             .attributes = "epsilon?", .kind = kMem, .demand = streaming<7, 0>,
+             .sets = Sets::kPlannedOnCuda, .source = "[Ba16]",
+             .what = "y = (x - mean) rstd gain, by row; without a gain it is 1.")
+ZPLAN_KERNEL(CentredNormBackward, "centred_norm_backward",
+             .operands =
+                 "dy:rc[T,h] x:rc[T,h] mean:rt[T] rstd:rt[T] dx:ac[T,h] gain:rc[h]? dgain:ag[h]? "
+                 "scratch:s",
+             .kind = kMem, .demand = streaming<13, 0>, .sets = Sets::kPlannedOnCuda,
+             .source = "[Ba16]", .what = "Is the gradient of centred_norm_forward.")
+// Of heads together, in two steps each, between which ranks that share them add up the sums.
+ZPLAN_KERNEL(WholeNormSquares, "whole_norm_squares",
+             .operands = "x:rc[b,s,n,d] kept:wc[b,s,m,d] sums:wt[b*s]", .attributes = "first?",
+             .kind = kMem, .demand = some_heads<2, 1>, .sets = Sets::kPlannedOnCuda,
+             .source = "[Zhang19]",
+             .what = "Keeps m heads, from head `first` on, and adds up the squares of a token's.")
+ZPLAN_KERNEL(WholeNormForward, "whole_norm_forward",
+             .operands = "x:uc[b,s,n,d] kept:rc[b,s,m,d] sums:rt[b*s] gain:rc[m,d]",
+             .attributes = "first width epsilon?", .kind = kMem, .demand = in_heads<2, 1>,
+             .sets = Sets::kPlannedOnCuda, .source = "[Zhang19]",
+             .what =
+                 "Makes m heads, from head `first` on, what was kept times rstd gain, with rstd = "
+                 "1 / sqrt(sum / width + epsilon): `width` elements were added up.")
+ZPLAN_KERNEL(WholeNormProducts, "whole_norm_products",
+             .operands = "dx:rc[b,s,n,d] x:rc[b,s,m,d] gain:rc[m,d] sums:wt[b*s]",
+             .attributes = "first?", .kind = kMem, .demand = some_heads<3, 1>,
+             .sets = Sets::kPlannedOnCuda, .source = "[Zhang19]",
+             .what = "Adds up dx gain x over m heads of a token, from head `first` on.")
+ZPLAN_KERNEL(
+    WholeNormBackward, "whole_norm_backward",
+    .operands =
+        "dx:uc[b,s,n,d] x:rc[b,s,m,d] squares:rt[b*s] products:rt[b*s] gain:rc[m,d] "
+        "dgain:ag[m,d] scratch:s",
+    .attributes = "first width epsilon?", .kind = kMem, .demand = in_heads<8, 1>,
+    .sets = Sets::kPlannedOnCuda, .source = "[Zhang19]",
+    .what =
+        "Is the gradient of whole_norm_forward, in place, with the sums of whole_norm_squares and "
+        "whole_norm_products.")
 ZPLAN_KERNEL(LatentHeadsForward, "latent_heads_forward",
              .operands = "q:rc[b,s,a,d] kv:rc[b,s,a,e] rope:rc[b,s,r] qkv:wc[b,s,a,w]",
              .attributes = "theta? first?", .kind = kMem, .demand = latent_heads<0, 2>,
@@ -677,6 +716,16 @@ ZPLAN_KERNEL(AddBias, "add_bias", .operands = "x:uc[T,n] bias:rc[n]", .kind = kM
              .demand = streaming<1, 0>, .sets = Sets::kPlannedOnCuda, .source = "[Devlin19]",
              .what = "x = x + bias, by row.")
 
+ZPLAN_KERNEL(GateRows, "gate_rows", .operands = "gate:rt[T,1] y:uc[T,f]", .kind = kMem,
+             .demand = streaming<1, 1>, .sets = Sets::kExperts,
+             .source = "[Transformers models/qwen2_moe/modeling_qwen2_moe.py]",
+             .what = "y = y sigmoid(gate), by row.")
+ZPLAN_KERNEL(GateRowsBackward, "gate_rows_backward",
+             .operands = "gate:rt[T,1] y:rc[T,f] dy:uc[T,f] dgate:wc[T,1]", .kind = kMem,
+             .demand = streaming<3, 1>, .sets = Sets::kExperts, .source = "[derived]",
+             .what =
+                 "Is the gradient of gate_rows, of whose y it reads what it gave: with g the "
+                 "sigmoid of the gate, dgate = (1 - g) times the sum of y dy, and dy = g dy.")
 ZPLAN_KERNEL(GateForward, "gate_forward", .operands = "x:rc[*] gate:rc[*] y:wc[*]", .kind = kMem,
              .demand = streaming<4 + kExp, 0>, .sets = Sets::kPlannedOnCuda, .source = "[Qiu25]",
              .what = "y = x sigmoid(gate).")
@@ -726,7 +775,7 @@ ZPLAN_KERNEL(
     DeltaScanForward, "delta_scan_forward",
     .operands = "x:rc[b,s,c] in:rc[b,s,w] dt_bias:rc[n] a_log:rc[n] y:wc[b,s,v] scratch:s",
     .attributes = "key_heads key_size chunk", .kind = kMem, .demand = delta_scan<0, 2, 4, false>,
-    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[Yang24 sec 3]",
+    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[Yang24b sec 3]",
     .what =
         "x has queries and keys of `key_heads` heads of `key_size` elements, each divided by its "
         "length, and values of n heads; the last 2 n columns of in are b and a. A state S becomes "
@@ -738,7 +787,7 @@ ZPLAN_KERNEL(
         "dy:rc[b,s,v] x:rc[b,s,c] in:rc[b,s,w] dt_bias:rc[n] a_log:rc[n] dx:wc[b,s,c] "
         "din:uc[b,s,w] ddt_bias:ag[n] da_log:ag[n] scratch:s",
     .attributes = "key_heads key_size chunk", .kind = kMem, .demand = delta_scan<1, 3, 0, true>,
-    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[Yang24 sec 3]",
+    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[Yang24b sec 3]",
     .what =
         "Is the gradient of delta_scan_forward, whose states it computes again; those of b and a "
         "overwrite the last 2 n columns of din.")

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 
+#include "planner/core/error.h"
 #include "tests/support/error_message.h"
 
 namespace zplan {
@@ -333,6 +334,20 @@ TEST(JsonFile, AnEmptyFileIsASyntaxError) {
   EXPECT_EQ(message_of([&] { read_json_file(path); }),
             path + ":1:1: /: expected a value, got end of file");
   std::filesystem::remove(path);
+}
+
+TEST(JsonReader, TakesWhatPythonWritesForNoNumberUntilANumberIsRead) {
+  JsonObject object =
+      parse_python_json("{\"a\": [0.0, Infinity], \"b\": -Infinity, \"c\": NaN, \"d\": 1}", "f")
+          .object();
+  EXPECT_EQ(object.member("d").integer(0, 2), 1);
+  EXPECT_TRUE(object.member("b").is_number());
+  for (const char* key : {"b", "c"}) {
+    EXPECT_THROW(object.member(key).number(-1e308, 1e308), Error) << key;
+    EXPECT_THROW(object.member(key).integer(0, 1), Error) << key;
+  }
+  EXPECT_THROW(parse_python_json("[infinity]", "f"), Error);
+  EXPECT_THROW(parse_json("[Infinity]", "f"), Error);
 }
 
 }  // namespace

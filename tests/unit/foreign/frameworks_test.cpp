@@ -6,9 +6,9 @@
 
 #include "models/model_formulas.h"
 #include "planner/foreign/frameworks/config_file.h"
-#include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/megatron_model.h"
+#include "planner/foreign/hugging_face/families.h"
 #include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/foreign/hugging_face/write_config.h"
 #include "planner/plan/plan_difference.h"
@@ -130,7 +130,7 @@ TEST(Frameworks, MegatronOffloadsAShardedOptimizer) {
 
 TEST(Frameworks, KnowTheLayersOfEachFamily) {
   for (const std::string& type : hugging_face_types())
-    EXPECT_FALSE(layer_class(type).empty()) << type;
+    EXPECT_FALSE(find_family(type)->layer.empty()) << type;
 }
 
 TEST(Frameworks, RenderedFilesAreReadAsTheirKeys) {

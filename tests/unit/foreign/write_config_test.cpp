@@ -48,12 +48,9 @@ void expect_back(const ModelConfig& model) {
 }
 
 // Models that no class of transformers is.
-const std::map<std::string, std::string> kNone = {{"blenderbot-3b", "encoder_layers"},
-                                                  {"blenderbot-9b", "encoder_layers"},
-                                                  {"gpt-1.3b-moe128", "expert_every"},
+const std::map<std::string, std::string> kNone = {{"gpt-1.3b-moe128", "expert_every"},
                                                   {"gpt-350m-moe128", "expert_every"},
                                                   {"tiny-bert", "bidirectional none and not true"},
-                                                  {"tiny-blender", "encoder_layers"},
                                                   {"tiny-bloom", "ffn 256 and not 128"},
                                                   {"tiny-mla", "kv_lora_rank"},
                                                   {"tiny-oss", "attention_sinks"},
@@ -107,6 +104,7 @@ TEST(WriteConfig, NamesTheFamilyWhoseClassHasSuchLayers) {
                                                           {"deepseek-v2", "deepseek_v2"},
                                                           {"deepseek-v3", "deepseek_v3"},
                                                           {"bert-base", "bert"},
+                                                          {"blenderbot-3b", "blenderbot"},
                                                           {"t5-small", "t5"},
                                                           {"llama4-maverick", "llama4_text"}};
   for (const auto& [model, type] : families)

@@ -56,11 +56,15 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "tiny-neox",
                                              "tiny-switch",
                                              "tiny-mla",
+                                             "tiny-cohere2",
                                              "tiny-llama",
+                                             "tiny-granite",
                                              "tiny-oss",
                                              "tiny-gpt-oss",
+                                             "tiny-modernbert",
                                              "tiny-blender",
                                              "tiny-gemma",
+                                             "tiny-olmo2",
                                              "tiny-gpt",
                                              "tiny-deepseek",
                                              "tiny-t5",
@@ -356,6 +360,51 @@ TEST(ParseModel, ReadsFeaturesOfLayers) {
   EXPECT_TRUE(shown_features(LayerFeatures{}).empty());
 }
 
+TEST(ParseModel, KeepsFactorsAsDecimalNumbers) {
+  const ModelConfig model = parse_model(document({{"biases", "\"none\""},
+                                                  {"residual_factor", "0.22"},
+                                                  {"logit_divisor", "1.2"},
+                                                  {"embedding_square", "144"}}),
+                                        "m.json");
+  EXPECT_EQ(model.layer.residual_factor, 220'000'000);
+  EXPECT_EQ(model.layer.logit_divisor, 1'200'000'000);
+  const std::vector<std::pair<std::string_view, FeatureValue>> shown{
+      {"embedding_square", std::int64_t{144}}, {"residual_factor", 0.22}, {"logit_divisor", 1.2}};
+  EXPECT_EQ(shown_features(model.layer), shown);
+}
+
+TEST(ParseModel, TurnsMayBeginWithLayersWithoutAWindowAndEndWithOneWithoutPositions) {
+  const ModelConfig model = load_model("tiny-modernbert");
+  std::vector<std::int64_t> windows;
+  for (std::int64_t i = 0; i < 4; ++i) windows.push_back(model.layer.window_of(i));
+  EXPECT_EQ(windows, (std::vector<std::int64_t>{0, 5, 5, 0}));
+  LayerFeatures layer = load_model("tiny-cohere2").layer;
+  layer.unturned_every = 3;
+  EXPECT_EQ(layer.turn_layers(), 6) << "turns of 2 and of 3";
+  EXPECT_TRUE(layer.turns(1));
+  EXPECT_FALSE(layer.turns(5));
+}
+
+// Each counted by hand [derived]: h = 64, 4 heads of 16, f = 128, V = 256, 4 layers with a gate.
+TEST(ParameterCount, OfNormsBiasesAndHeadsOfLaterFamilies) {
+  constexpr std::int64_t kMatrices = 64 * 192 + 64 * 64 + 3 * 64 * 128, kTable = 256 * 64;
+  const auto count = [](const char* name) { return parameter_count(load_model(name)); };
+  EXPECT_EQ(count("tiny-olmo2"), 4 * (kMatrices + 2 * 64 + 2 * 64) + 2 * kTable + 64)
+      << "two norms behind branches, those of queries and keys over all heads";
+  EXPECT_EQ(count("tiny-cohere2"), 4 * (kMatrices + 64) + kTable + 64) << "one norm without a bias";
+  EXPECT_EQ(count("tiny-granite"), 4 * (kMatrices + 2 * 64 + 192) + kTable + 64);
+  EXPECT_EQ(count("tiny-modernbert"),
+            4 * (kMatrices + 2 * 64) - 64 + kTable + 64 + 64 + 64 * 64 + 64 + 256)
+      << "no first norm; one of embeddings; a head of a product, a norm and a bias";
+  ModelConfig model = load_model("tiny-olmo2");
+  model.biases = Biases::kAttention;
+  model.norm = Norm::kLayerNormFixed;
+  model.layer = {};
+  model.qk_norm = false;
+  model.layer.head_bias = true;
+  EXPECT_EQ(parameter_count(model), 4 * (kMatrices + 192 + 64) + 2 * kTable + 256);
+}
+
 TEST(ParseModel, RefusesFeaturesThatDoNotGoTogetherInOneLine) {
   using Changes = std::map<std::string, std::string>;
   for (const auto& [changes, words] : std::vector<std::pair<Changes, std::string>>{
@@ -377,8 +426,34 @@ TEST(ParseModel, RefusesFeaturesThatDoNotGoTogetherInOneLine) {
              {"biases", "\"none\""},
              {"parallel_residual", "\"two_norms\""}},
             "/post_norms: expected no post_norms with a parallel residual"},
-           {{{"bidirectional", "true"}, {"window", "4"}},
-            "/bidirectional: expected no bidirectional with a window, which looks back only"},
+           {{{"full_layers_first", "true"}, {"window", "4"}},
+            "/full_layers_first: expected full_layers_first with full_layers only"},
+           {{{"unturned_every", "2"}},
+            "/unturned_every: expected no unturned_every without rotary"},
+           {{{"position", "\"rope\""},
+             {"window", "4"},
+             {"window_layers", "2"},
+             {"full_layers", "1"},
+             {"unturned_every", "7"}},
+            "/full_layers: expected turns of up to 16 layers, got 21"},
+           {{{"only_post_norms", "true"}}, "/only_post_norms: expected biases \"none\" or \"qkv\""},
+           {{{"only_post_norms", "true"}, {"biases", "\"none\""}, {"post_norms", "true"}},
+            "/only_post_norms: expected post_norms or only_post_norms, got both"},
+           {{{"only_post_norms", "true"}, {"biases", "\"none\""}, {"residual_of_norm", "true"}},
+            "/only_post_norms: expected no only_post_norms with residual_of_norm"},
+           {{{"residual_factor", "0.5"}, {"biases", "\"attention\""}},
+            "/residual_factor: expected biases \"none\" or \"qkv\" with a residual_factor"},
+           {{{"bare_first_branch", "true"}, {"parallel_residual", "\"one_norm\""}},
+            "/bare_first_branch: expected no bare_first_branch with"},
+           {{{"whole_qk_norm", "true"}},
+            "/whole_qk_norm: expected whole_qk_norm with qk_norm only"},
+           {{{"embedding_square", "4"}, {"scaled_embedding", "true"}},
+            "/embedding_square: expected embedding_square or scaled_embedding, got both"},
+           {{{"logit_divisor", "4"}, {"scaled_logits", "true"}},
+            "/logit_divisor: expected logit_divisor or scaled_logits, got both"},
+           {{{"head_bias", "true"}, {"head_transform", "true"}},
+            "/head_bias: expected no head_bias with head_transform"},
+           {{{"norm", "\"layernorm_nobias\""}}, "/norm: expected"},
            {{{"bidirectional", "true"}, {"position", "\"alibi\""}},
             "/bidirectional: expected no bidirectional with position \"alibi\""},
            {{{"activation", "\"gelu_tan\""}}, "/activation: expected"},
@@ -568,12 +643,14 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"activation\", \"parallel_residual\", \"post_norms\", \"residual_of_norm\", "
       "\"embedding_norm\", "
       "\"scaled_embedding\", \"scaled_logits\", \"head_transform\", \"attention_sinks\", "
-      "\"bidirectional\", \"attention_divisor\", "
+      "\"bidirectional\", \"only_post_norms\", \"whole_qk_norm\", \"head_bias\", "
+      "\"full_layers_first\", \"bare_first_branch\", \"attention_divisor\", "
       "\"attention_cap\", "
       "\"logit_cap\", \"window\", \"window_layers\", \"full_layers\", \"rotary_size\", "
       "\"rope_stretch\", \"local_rope_theta\", \"unused_positions\", \"up_offset\", "
       "\"segments\", \"relative_buckets\", \"relative_distance\", "
-      "\"norm_epsilon\", \"activation_limit\", "
+      "\"embedding_square\", \"unturned_every\", "
+      "\"norm_epsilon\", \"activation_limit\", \"residual_factor\", \"logit_divisor\", "
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
       "\"tied_embeddings\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "

@@ -1,0 +1,37 @@
+#include "planner/lower/blocks/token_gate.h"
+
+namespace zplan {
+
+TokenGate::TokenGate(LayerMaker& maker, LayerOperator op)
+    : weight_(maker.matrix("shared_gate", {maker.h(), 1}, maker.naming.std().usual, {})),
+      logits_(maker.values.add({.name = "logits.shared_gate",
+                                .shape = {maker.tokens(), 1},
+                                .dtype = maker.kernels.statistics,
+                                .of = op,
+                                .in_backward = Read::kFirst})) {}
+
+void TokenGate::forward(LayerPass& to, const View& x) const {
+  to.kernel(Part::kSharedGate, KernelId::kRouterForward,
+            {read(x), to.parameter(weight_), write(to[logits_]), to.workspace()});
+}
+
+void TokenGate::pass(LayerPass& to, const View& y) const {
+  to.kernel(Part::kSharedGate, Action::kChoose, KernelId::kGateRows,
+            {read(to[logits_]), update(y)});
+}
+
+void TokenGate::backward(LayerPass& to, const View& x, const View& y, const View& dy,
+                         const View& dx) const {
+  const View dlogits = to.handed(Part::kSharedGate, "d.shared_gate", to[logits_].shape, false);
+  if (to.emits_inputs())
+    to.kernel(Part::kSharedGate, Action::kChoose, KernelId::kGateRowsBackward,
+              {read(to[logits_]), read(y), update(dy), write(dlogits)});
+  if (to.emits_weights() && to.trains(weight_))
+    to.kernel(Part::kSharedGate, Action::kWeightGradient, KernelId::kMatmulWeightGradient,
+              {read(x), read(dlogits), to.gradient(weight_), to.workspace()});
+  if (to.emits_inputs())
+    to.kernel(Part::kSharedGate, KernelId::kLinearInputGradient,
+              {read(dlogits), to.parameter(weight_), dx, to.workspace()});
+}
+
+}  // namespace zplan
