@@ -137,8 +137,7 @@ std::int64_t mixer_vector_count(const ModelConfig& model, Mixer mixer) {
 std::int64_t feed_forward_matmul_count(const ModelConfig& model, FeedForward feed_forward,
                                        std::int64_t experts) {
   if (feed_forward == FeedForward::kNone) return 0;
-  if (feed_forward == FeedForward::kMlp)
-    return mlp_parameter_count(model, model.ffn, model.hidden);
+  if (feed_forward == FeedForward::kMlp) return mlp_parameter_count(model, model.ffn, model.hidden);
   return feed_forward_parameter_count(model, experts);
 }
 std::int64_t feed_forward_vector_count(const ModelConfig& model, FeedForward feed_forward) {

@@ -1,7 +1,8 @@
 // Exact counts of a model, and the published closed forms they are checked against.
 //
 // Exact, per layer (h hidden, a heads, g key-value heads, d head size, f ffn), V unpadded:
-//   matrices  qkv (a + 2g) d h, proj a d h, a gate of attention a d h, first of the MLP hf (gated 2hf), second fh
+//   matrices  qkv (a + 2g) d h, proj a d h, a gate of attention a d h, first of the MLP hf (gated
+//   2hf), second fh
 //             with latents of q (or none) and c, heads of n + r and values of v [DeepSeek24
 //             sec 2.1]: h q + q a (n + r), or h a (n + r); h (c + r) + c a (n + v); proj a v h
 //   biases    of qkv (a + 2g) d, proj h, first of the MLP f (gated 2f), second h, as the model has

@@ -17,8 +17,8 @@ namespace {
 template <typename T>
 constexpr auto make_table() {
   return by_kernel(model_rows<T>(), attention_rows<T>(), product_rows<DispatchEntry, Products<T>>(),
-                   expert_rows<T>(), mixer_rows<T>(), relative_rows<T>(), end_rows<T>(), state_rows<T>(),
-                   dropout_rows_of<T>());
+                   expert_rows<T>(), mixer_rows<T>(), relative_rows<T>(), end_rows<T>(),
+                   state_rows<T>(), dropout_rows_of<T>());
 }
 
 constexpr auto kDoubleTable = make_table<double>();

@@ -15,8 +15,7 @@ constexpr auto mixer_rows() {
   using K = KernelId;
   return std::to_array<DispatchEntry>({
       row(K::kGateForward, read_gate_forward<T>, [](auto... x) { gate_forward(x...); }),
-      row(K::kGateBackward, read_gate_backward<T>,
-          [](const auto&... x) { gate_backward(x...); }),
+      row(K::kGateBackward, read_gate_backward<T>, [](const auto&... x) { gate_backward(x...); }),
       row(K::kConvolutionForward, read_convolution_forward<T>,
           [](const auto&... x) { convolution_forward(x...); }),
       row(K::kConvolutionBackward, read_convolution_backward<T>,

@@ -1,5 +1,6 @@
-// What kernels of mixers with a state, and of gates, take on every device (planner/program/kernels/rows.h says
-// what they compute). T is the compute type of the kernel set, G that of gradients.
+// What kernels of mixers with a state, and of gates, take on every device
+// (planner/program/kernels/rows.h says what they compute). T is the compute type of the kernel set,
+// G that of gradients.
 #pragma once
 
 #include "exec/kernels/arguments.h"

@@ -311,9 +311,9 @@ std::vector<RunKey> state_keys() {
                            .spellings = "gated_delta_net|kda|lightning",
                            .told = "kda=a delta net with a gate of each channel|"
                                    "lightning=lightning attention"}),
-      of_mixers<&M::every>("/model/linear_attention/every",
-                           {.meaning = "every so-many-th layer has softmax attention",
-                            .example = "4"}),
+      of_mixers<&M::every>(
+          "/model/linear_attention/every",
+          {.meaning = "every so-many-th layer has softmax attention", .example = "4"}),
       of_mixers<&M::key_heads>("/model/linear_attention/key_heads",
                                {.meaning = "heads of keys", .example = "16"}),
       of_mixers<&M::key_dim>("/model/linear_attention/key_dim",

@@ -135,9 +135,9 @@ void gated_norm_backward(const GatedNormShape& s, const GatedNormBackward<T, G>&
   });
 }
 
-#define ZPLAN_INSTANTIATE(T)                                              \
-  template void gate_forward<T>(std::int64_t, T*, const T*, const T*);   \
-  template void gate_backward<T>(std::int64_t, const GateBackward<T>&);  \
+#define ZPLAN_INSTANTIATE(T)                                            \
+  template void gate_forward<T>(std::int64_t, T*, const T*, const T*);  \
+  template void gate_backward<T>(std::int64_t, const GateBackward<T>&); \
   template void gated_norm_forward<T>(const GatedNormShape&, const GatedNormForward<T>&);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE

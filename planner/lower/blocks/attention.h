@@ -50,7 +50,7 @@ class SelfAttention : public Body {
   void backward_after_tiles(LayerPass& to, const View& x, const View& dx) const override;
 
  private:
-  View by_head(View qkv) const;  // inside, [b, s, n, d]
+  View by_head(View qkv) const;         // inside, [b, s, n, d]
   View projected(LayerPass& to) const;  // what the projection reads
   View gate_backward(LayerPass& to, const View& dgated, const View& dattention) const;
   const Rope* rope(const LayerPass& to) const;

@@ -144,8 +144,9 @@ LayerSums make_sums(LayerMaker& m, const LayerParts& parts, bool parallel, std::
                            .life = parallel ? Life::kForward : Life::kBackward});
   const bool one = !middle, mixer_alone = parts.feed_forward == FeedForward::kNone;
   if (one) {
-    const Residual sum = mixer_alone ? Residual(m, Part::kAttentionResidual, std::nullopt, "mask1", factor)
-                                     : Residual(m, Part::kMlpResidual, std::nullopt, "mask2", factor);
+    const Residual sum = mixer_alone
+                             ? Residual(m, Part::kAttentionResidual, std::nullopt, "mask1", factor)
+                             : Residual(m, Part::kMlpResidual, std::nullopt, "mask2", factor);
     return {middle, sum, sum};
   }
   const Residual first(m, Part::kAttentionResidual, op, "mask1", factor);
@@ -307,9 +308,9 @@ std::vector<Decoder::Kind> Decoder::kinds_of_pattern(const ModelConfig& model, b
 }
 
 std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model, const Plan& plan,
-                                             Turns turns) {
+                                             PatternTurns turns) {
   if (model.has_pattern())
-    return kinds_of_pattern(model, turns == Turns::kWhole ||
+    return kinds_of_pattern(model, turns == PatternTurns::kWhole ||
                                        !cuts_turns(plan, model.layers, model.kind_layers()));
   const ModelConfig plain = plain_layers_of(model);
   if (model.kind_layers() > 1) {
@@ -326,7 +327,8 @@ std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model, const Pla
   return {{plain, {0, first}}, {rest, {first, others}}};
 }
 
-Decoder::Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels, Turns turns)
+Decoder::Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels,
+                 PatternTurns turns)
     : Decoder(model, kinds_of(model, plan, turns), plan, kernels) {}
 
 Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,

@@ -736,7 +736,8 @@ ZPLAN_KERNEL(GateBackward, "gate_backward",
 ZPLAN_KERNEL(
     ConvolutionForward, "convolution_forward",
     .operands = "x:rc[b,s,w] weight:rc[k,c] y:wc[b,s,c] bias:rc[c]?", .attributes = "first?",
-    .kind = kMem, .demand = convolution<2, 1, 2>, .sets = Sets::kPlannedOnCuda, .source = "[Dao24 sec 7]",
+    .kind = kMem, .demand = convolution<2, 1, 2>, .sets = Sets::kPlannedOnCuda,
+    .source = "[Dao24 sec 7]",
     .what =
         "y = silu(bias + sum of weight times the last k tokens of each of c channels), which are "
         "the columns of x from `first` on; there is nothing before the first token.")
@@ -745,15 +746,14 @@ ZPLAN_KERNEL(
     .operands =
         "dy:rc[b,s,c] x:rc[b,s,w] weight:rc[k,c] dx:uc[b,s,w] dweight:ag[k,c] bias:rc[c]? "
         "dbias:ag[c]?",
-    .attributes = "first?", .kind = kMem, .demand = convolution<0, 2, 3>, .sets = Sets::kPlannedOnCuda,
-    .source = "[Dao24 sec 7]",
+    .attributes = "first?", .kind = kMem, .demand = convolution<0, 2, 3>,
+    .sets = Sets::kPlannedOnCuda, .source = "[Dao24 sec 7]",
     .what =
         "Is the gradient of convolution_forward, which it computes again; that of x overwrites "
         "its columns of dx.")
 ZPLAN_KERNEL(
     MambaScanForward, "mamba_scan_forward",
-    .operands =
-        "x:rc[b,s,c] in:rc[b,s,w] dt_bias:rc[n] a_log:rc[n] d:rc[n] y:wc[b,s,v] scratch:s",
+    .operands = "x:rc[b,s,c] in:rc[b,s,w] dt_bias:rc[n] a_log:rc[n] d:rc[n] y:wc[b,s,v] scratch:s",
     .attributes = "groups state chunk", .kind = kMem, .demand = mamba_scan<0, 2, 5, false>,
     .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[Dao24 sec 6]",
     .what =

@@ -62,8 +62,7 @@ TEST(LayerPattern, CountsTheParametersOfNemotronNano) {
   const std::int64_t attention = h * (4096 + 2 * 256) + 4096 * h + h;
   const std::int64_t experts = h * 128 + 128 + 2 * h * (128 * 1856 + 3712) + h;
   EXPECT_EQ(model.layers_with(Mixer::kMamba), 23);
-  EXPECT_EQ(parameter_count(model),
-            23 * mamba + 6 * attention + 23 * experts + 2 * 131072 * h + h);
+  EXPECT_EQ(parameter_count(model), 23 * mamba + 6 * attention + 23 * experts + 2 * 131072 * h + h);
   EXPECT_NEAR(static_cast<double>(parameter_count(model)), 31.6e9, 0.05e9);
   EXPECT_NEAR(static_cast<double>(active_parameter_count(model)), 3.6e9, 0.05e9);
 }
@@ -71,11 +70,13 @@ TEST(LayerPattern, CountsTheParametersOfNemotronNano) {
 TEST(LayerPattern, GoesWithTheSizesOfItsMixersOnly) {
   EXPECT_NE(message_of([] { parse_model(nano(kNano, kExperts), "m.json"); }).find("mamba_heads"),
             std::string::npos);
-  EXPECT_NE(message_of([] { parse_model(nano("*-", kMamba), "m.json"); })
-                .find("expected no mamba_heads without M in layer_pattern"),
+  EXPECT_NE(message_of([] {
+              parse_model(nano("*-", kMamba), "m.json");
+            }).find("expected no mamba_heads without M in layer_pattern"),
             std::string::npos);
-  EXPECT_NE(message_of([] { parse_model(nano("M", kMamba + kExperts), "m.json"); })
-                .find("expected no experts without E in layer_pattern"),
+  EXPECT_NE(message_of([] {
+              parse_model(nano("M", kMamba + kExperts), "m.json");
+            }).find("expected no experts without E in layer_pattern"),
             std::string::npos);
 }
 
