@@ -24,29 +24,37 @@ import tempfile
 
 SKIPPED = 77
 MODEL_TYPES = """
-    bert blenderbot bloom camembert deepseek_v2 deepseek_v3 dots1 ernie4_5 ernie4_5_moe gemma gemma2
-    gemma3_text glm4_moe gpt2 gpt_neox gpt_oss llama llama4_text ministral3 mistral mixtral mt5 opt
-    phi3 qwen2 qwen2_5_vl_text qwen2_moe qwen2_vl_text qwen3 qwen3_moe qwen3_vl_moe_text
-    qwen3_vl_text roberta t5 xlm-roberta
+    bamba bert blenderbot bloom camembert deepseek_v2 deepseek_v3 dots1 ernie4_5 ernie4_5_moe gemma
+    gemma2 gemma3_text glm4_moe gpt2 gpt_neox gpt_oss granitemoehybrid llama llama4_text mamba2
+    ministral3 mistral mixtral mt5 nemotron_h opt phi3 qwen2 qwen2_5_vl_text qwen2_moe qwen2_vl_text
+    qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl_moe_text qwen3_vl_text roberta
+    t5 xlm-roberta
 """.split()
 KEYS = """
     activation_dropout activation_function attention_bias attention_chunk_size attention_dropout
-    attention_probs_dropout_prob attn_logit_softcapping attn_pdrop clip_qkv d_ff d_kv d_model
-    decoder_attention_heads decoder_ffn_dim decoder_layers decoder_sparse_step do_layer_norm_before
-    dropout dropout_rate embd_pdrop enable_bias encoder_attention_heads encoder_ffn_dim
+    attention_multiplier attention_probs_dropout_prob attn_layer_indices attn_logit_softcapping
+    attn_pdrop chunk_size clip_qkv conv_kernel d_ff d_kv d_model decoder_attention_heads
+    decoder_ffn_dim decoder_layers decoder_sparse_step do_layer_norm_before dropout dropout_rate
+    embd_pdrop embedding_multiplier enable_bias encoder_attention_heads encoder_ffn_dim
     encoder_layers feed_forward_proj ffn_dim final_logit_softcapping first_k_dense_replace head_dim
     hidden_act hidden_activation hidden_dropout hidden_dropout_prob hidden_size
     interleave_moe_layer_step intermediate_size intermediate_size_mlp kv_lora_rank layer_norm_eps
-    layer_norm_epsilon layer_types max_position_embeddings max_window_layers mlp_bias
-    mlp_only_layers moe_intermediate_size moe_k moe_layer_end_index moe_layer_start_index
-    moe_num_experts moe_num_shared_experts n_embd n_group n_head n_inner n_layer n_positions
-    n_routed_experts n_shared_experts norm_topk_prob num_attention_heads num_decoder_layers
-    num_experts num_experts_per_tok num_heads num_hidden_layers num_key_value_heads num_layers
-    num_local_experts q_lora_rank qk_nope_head_dim qk_rope_head_dim qkv_bias query_pre_attn_scalar
-    relative_attention_max_distance relative_attention_num_buckets resid_pdrop rms_norm_eps
-    routed_scaling_factor router_aux_loss_coef scale_embedding shared_expert_intermediate_size
-    sliding_window swiglu_alpha swiglu_limit tie_word_embeddings topk_group topk_method
-    type_vocab_size use_bias use_parallel_residual use_qk_norm use_sliding_window v_head_dim
+    layer_norm_epsilon layer_types layers_block_type linear_conv_kernel_dim linear_key_head_dim
+    linear_num_key_heads linear_num_value_heads linear_value_head_dim logits_scaling
+    mamba_chunk_size mamba_conv_bias mamba_d_conv mamba_d_head mamba_d_state mamba_expand
+    mamba_head_dim mamba_n_groups mamba_n_heads mamba_num_heads mamba_proj_bias
+    max_position_embeddings max_window_layers mlp_bias mlp_hidden_act mlp_only_layers
+    moe_intermediate_size moe_k moe_latent_size moe_layer_end_index moe_layer_start_index
+    moe_num_experts moe_num_shared_experts moe_shared_expert_intermediate_size n_embd n_group
+    n_groups n_head n_inner n_layer n_positions n_routed_experts n_shared_experts norm_topk_prob
+    num_attention_heads num_decoder_layers num_experts num_experts_per_tok num_heads
+    num_hidden_layers num_key_value_heads num_layers num_local_experts position_embedding_type
+    q_lora_rank qk_nope_head_dim qk_rope_head_dim qkv_bias query_pre_attn_scalar
+    relative_attention_max_distance relative_attention_num_buckets resid_pdrop residual_multiplier
+    rms_norm_eps routed_scaling_factor router_aux_loss_coef scale_embedding
+    shared_expert_intermediate_size shared_intermediate_size sliding_window ssm_state_size
+    state_size swiglu_alpha swiglu_limit tie_word_embeddings topk_group topk_method type_vocab_size
+    use_bias use_conv_bias use_parallel_residual use_qk_norm use_sliding_window v_head_dim
     vocab_size word_embed_proj_dim
 """.split()
 USUAL_THETA = 10000.0  # of a class that names none

@@ -146,6 +146,14 @@ constexpr Refused kRefused[] = {
     {"phimoe",
      "its output matrix and its attention have biases and its MLPs have none, and its router "
      "chooses by sparse mixing, which models here have not"},
+    {"falcon_h1",
+     "its layers have Mamba-2 and attention side by side with factors of each part, which models "
+     "here have not"},
+    {"jamba",
+     "its layers have Mamba-1, whose states have a decay of each channel, which models "
+     "here have not"},
+    {"kimi_linear", "its delta nets have a gate of each channel, which models here have not"},
+    {"zamba2", "its layers share an attention block, which models here have not"},
     {"gemma3n", "its layers have embeddings of their own, which models here have not"},
 };
 
@@ -154,7 +162,8 @@ constexpr Refused kRefused[] = {
 std::span<const Family> llama_families() { return kFamilies; }
 
 const Family* find_family(std::string_view model_type) {
-  for (const auto& rows : {llama_families(), expert_families(), other_families()})
+  for (const auto& rows :
+       {llama_families(), expert_families(), other_families(), hybrid_families()})
     for (const Family& family : rows)
       if (family.type == model_type) return &family;
   return nullptr;
@@ -162,7 +171,8 @@ const Family* find_family(std::string_view model_type) {
 
 std::vector<std::string> family_types() {
   std::vector<std::string> types;
-  for (const auto& rows : {llama_families(), expert_families(), other_families()})
+  for (const auto& rows :
+       {llama_families(), expert_families(), other_families(), hybrid_families()})
     for (const Family& family : rows) types.emplace_back(family.type);
   std::ranges::sort(types);
   return types;

@@ -23,11 +23,12 @@ struct Family {
   std::string_view layer;   // what transformers calls a layer (`_no_split_modules` of its class)
   std::string_view like{};  // another type, whose layers are the same and whose name is written
 };
-// Those of Llama's kind, with a mixture of experts, and the others; each table stands with its
-// readers.
+// Those of Llama's kind, with a mixture of experts, the others, and with mixers of a state; each
+// table stands with its readers.
 std::span<const Family> llama_families();
 std::span<const Family> expert_families();
 std::span<const Family> other_families();
+std::span<const Family> hybrid_families();
 
 // Of a type that is not read: null.
 const Family* find_family(std::string_view model_type);
