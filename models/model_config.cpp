@@ -352,7 +352,6 @@ std::optional<Contradiction> pattern_contradiction(const ModelConfig& m) {
   const LayerFeatures& layer = m.layer;
   const std::pair<std::string_view, bool> others[] = {
       {kEncoderLayers.name, m.encoder_layers > 0},
-      {kMtpLayers.name, m.mtp_layers > 0},
       {kDenseLayers.name, m.experts && m.experts->dense_layers > 0},
       {kExpertEvery.name, m.experts && m.experts->takes_turns()},
       {"full_layers", layer.window_turn() > 1},
@@ -631,13 +630,15 @@ ModelConfig plain_layers_of(ModelConfig model) {
 
 ModelConfig layer_of_pattern(ModelConfig model, std::int64_t layer) {
   const LayerParts parts = model.parts_of(layer);
-  model.pattern.assign(static_cast<std::size_t>(model.layers), parts);
   if (parts.feed_forward != FeedForward::kExperts) model.experts.reset();
+  model.pattern.assign(static_cast<std::size_t>(model.layers), parts);
   return model;
 }
 
 LayerParts ModelConfig::parts_of(std::int64_t layer) const {
-  if (has_pattern()) return pattern[static_cast<std::size_t>(std::min(layer, layers - 1))];
+  if (has_pattern() && layer < layers) return pattern[static_cast<std::size_t>(layer)];
+  if (has_pattern())
+    return {Mixer::kAttention, experts ? FeedForward::kExperts : FeedForward::kMlp};
   const bool has_experts = experts && experts->is_in(layer);
   return {Mixer::kAttention, has_experts ? FeedForward::kExperts : FeedForward::kMlp};
 }

@@ -42,8 +42,9 @@ std::int64_t twice_seen_keys(const ModelConfig& model) {
     const std::int64_t decoder = model.layers - model.encoder_layers;
     return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
   }
-  const std::int64_t all =
-      model.has_pattern() ? model.layers_with(Mixer::kAttention) : model.all_layers();
+  const std::int64_t all = model.has_pattern()
+                               ? model.layers_with(Mixer::kAttention) + model.mtp_layers
+                               : model.all_layers();
   std::int64_t windowed = 0;
   for (std::int64_t i = 0; i < all; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
   const std::int64_t ways = layer.bidirectional ? 2 : 1;
@@ -162,11 +163,11 @@ std::int64_t count_of(const ModelConfig& model, const LayerParts& parts) {
          branches * norm_parameter_count(model);
 }
 
-// Sums what `count` gives of each layer of a pattern.
+// Sums what `count` gives of each layer of a pattern, and of those of modules behind it.
 template <typename Count>
 std::int64_t sum_of_layers(const ModelConfig& model, const Count& count) {
   std::int64_t sum = 0;
-  for (const LayerParts& parts : model.pattern) sum += count(parts);
+  for (std::int64_t i = 0; i < model.all_layers(); ++i) sum += count(model.parts_of(i));
   return sum;
 }
 template <typename Count>
@@ -196,6 +197,7 @@ std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t 
     return sum_of_layers(
                model,
                [&](const LayerParts& parts) { return matmul_count_of(model, parts, experts); }) +
+           mtp_projection_count(model) +
            (model.vocab + (model.layer.head_transform ? model.hidden : 0)) * model.hidden;
   const std::int64_t dense = model.dense_layers(), all = model.all_layers();
   const std::int64_t others = all - dense;
@@ -278,7 +280,8 @@ std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t plain = model.encoder_layers + model.dense_layers();
   std::int64_t layers = 0;
   if (model.has_pattern()) {
-    layers = sum_of_layers(model, [&](const LayerParts& parts) { return count_of(model, parts); });
+    layers = sum_of_layers(model, [&](const LayerParts& parts) { return count_of(model, parts); }) +
+             mtp_projection_count(model);
   } else {
     layers =
         (model.all_layers() - plain) * layer_parameter_count(model) + mtp_projection_count(model);

@@ -17,4 +17,11 @@ inline bool cuts_turns(const Plan& plan, std::int64_t layers, std::int64_t turn)
                              [&](const RecomputeRun& run) { return run.layers % turn != 0; });
 }
 
+// Whether layers of a pattern come in whole turns. Modules of multi-token prediction are of a kind
+// of their own.
+template <typename Model>
+bool comes_in_turns(const Plan& plan, const Model& model) {
+  return model.mtp_layers == 0 && !cuts_turns(plan, model.layers, model.kind_layers());
+}
+
 }  // namespace zplan

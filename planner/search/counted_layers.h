@@ -11,7 +11,7 @@ namespace zplan {
 
 inline std::int32_t counted_layers(const Plan& plan, const ModelConfig& model, std::int32_t piece) {
   // Stages differ in which layers of a pattern they have.
-  if (model.has_pattern() && cuts_turns(plan, model.layers, model.kind_layers())) return 0;
+  if (model.has_pattern() && !comes_in_turns(plan, model)) return 0;
   const std::int32_t own = plan.layers_of_piece(model.layers, piece);
   auto left_out = static_cast<std::int32_t>(model.first_layers());
   if (left_out == 0) return own;

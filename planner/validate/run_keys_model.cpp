@@ -270,8 +270,11 @@ std::vector<RunKey> mixer_keys() {
       of_model<&RunModel::mtp_layers>(
           "/model/mtp/layers",
           {.meaning = "modules that predict tokens further ahead", .example = "1", .least = 0}),
-      unmodelled("/model/mtp/pattern", kText, kMtp, "their layers, as hybrid_pattern", R"("*E")",
-                 ""),
+      fact("/model/mtp/pattern", kText, kUnmodelled,
+           {.meaning = "their layers, as hybrid_pattern; usual: attention, then experts",
+            .example = R"("*E")",
+            .plain = R"("*E")",
+            .told = kMtp}),
       unmodelled("/model/mtp/repeated", kFlag, kMtp, "one module for all of them", "true"),
       of_mixers<&RunMixers::pattern>(
           "/model/hybrid_pattern",

@@ -157,8 +157,6 @@ std::optional<std::string> inexpressible_mixers(const RunModel& m) {
   const bool has_sizes =
       mixers.key_heads && mixers.key_dim && mixers.value_heads && mixers.value_dim;
   if (mixers.kind && !has_sizes) return "linear attention of a size that is not stated";
-  if ((mixers.pattern || mixers.kind) && m.mtp_layers.value_or(0) > 0)
-    return "multi-token prediction behind layers of several kinds";
   return std::nullopt;
 }
 

@@ -293,12 +293,13 @@ std::vector<LayerKind> Decoder::make_layers(const std::vector<Kind>& kinds, cons
   return layers;
 }
 
-// Those of a turn; or each run of equal layers by itself.
+// Those of a turn; or each run of equal layers by itself, those of modules among them.
 std::vector<Decoder::Kind> Decoder::kinds_of_pattern(const ModelConfig& model, bool in_turns) {
   std::vector<Kind> kinds;
-  const std::int64_t count = in_turns ? model.kind_layers() : model.layers;
+  const std::int64_t count = in_turns ? model.kind_layers() : model.all_layers();
   for (std::int64_t i = 0; i < count; ++i) {
-    const bool goes_on = !in_turns && i > 0 && model.parts_of(i) == model.parts_of(i - 1);
+    const bool goes_on =
+        !in_turns && i > 0 && i != model.layers && model.parts_of(i) == model.parts_of(i - 1);
     if (!goes_on) kinds.push_back({layer_of_pattern(model, i)});
     if (in_turns) continue;
     if (!goes_on) kinds.back().layers.first = static_cast<std::int32_t>(i);
@@ -310,8 +311,7 @@ std::vector<Decoder::Kind> Decoder::kinds_of_pattern(const ModelConfig& model, b
 std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model, const Plan& plan,
                                              PatternTurns turns) {
   if (model.has_pattern())
-    return kinds_of_pattern(model, turns == PatternTurns::kWhole ||
-                                       !cuts_turns(plan, model.layers, model.kind_layers()));
+    return kinds_of_pattern(model, turns == PatternTurns::kWhole || comes_in_turns(plan, model));
   const ModelConfig plain = plain_layers_of(model);
   if (model.kind_layers() > 1) {
     std::vector<Kind> turn;
