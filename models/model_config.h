@@ -179,8 +179,7 @@ struct ModelConfig {
   std::int64_t expert_ffn() const { return experts ? experts->ffn : 0; }
   // Counts the layers of the model and of its modules of multi-token prediction.
   std::int64_t all_layers() const { return layers + mtp_layers; }
-  // What layer i has; those of modules of multi-token prediction behind a pattern have attention
-  // and experts, or an MLP where no layer has experts.
+  // What layer i has, those of modules of multi-token prediction as the last.
   LayerParts parts_of(std::int64_t layer) const;
   bool has_pattern() const { return !pattern.empty(); }
   // Layers of a pattern with these.
