@@ -50,6 +50,7 @@ constexpr Switch kSwitches[] = {
     {"head_bias", &F::head_bias},
     {"full_layers_first", &F::full_layers_first},
     {"bare_first_branch", &F::bare_first_branch},
+    {"attention_gate", &F::attention_gate},
 };
 // Decimal numbers that are kept in units.
 struct Decimal {
@@ -229,6 +230,7 @@ std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& 
   if (model.alibi) return Found{"position", "expected no position \"alibi\" with kv_lora_rank"};
   for (const auto& [field, unusual] : {std::pair<std::string_view, bool>{"window", x.window > 0},
                                        {"attention_sinks", x.attention_sinks},
+                                       {"attention_gate", x.attention_gate},
                                        {"bidirectional", x.bidirectional},
                                        {"attention_cap", x.attention_cap > 0},
                                        {"attention_divisor", x.attention_divisor > 0},

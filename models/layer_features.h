@@ -68,6 +68,9 @@ struct LayerFeatures {
   // A query sees all keys, and the loss is that of masked tokens [Devlin19].
   bool bidirectional = false;
   bool attention_sinks = false;  // a score of each head that no key has [Xiao24]
+  // What attention gives is multiplied, before the projection, by the sigmoid of a further product
+  // of its input, as wide as that [Qiu25].
+  bool attention_gate = false;
   std::int64_t norm_epsilon = kUsualNormEpsilon;
   // Token embeddings are taken the root of this times; 0: once.
   std::int64_t embedding_square = 0;
@@ -133,7 +136,7 @@ struct LayerFeatures {
 LayerFeatures read_layer_features(JsonObject& object);
 
 // Those that are not as in GPT-2 or Llama, as a file writes them.
-using FeatureValue = std::variant<std::int64_t, bool, std::string_view, double>;
+using FeatureValue = std::variant<std::int64_t, bool, std::string_view, double, std::string>;
 std::vector<std::pair<std::string_view, FeatureValue>> shown_features(
     const LayerFeatures& features);
 

@@ -99,6 +99,33 @@ constexpr ExpertFactor kExpertFactors[] = {
     {"balance_loss", &ExpertShape::balance},
     {"router_bias_rate", &ExpertShape::bias_rate},
 };
+
+// Of the mixers of a pattern; a file with a letter of one has what of it has no usual value.
+template <typename ShapeOf>
+struct MixerField {
+  std::string_view name;
+  std::int64_t ShapeOf::*member;
+  std::int64_t max;
+};
+constexpr std::string_view kPattern = "layer_pattern";
+constexpr std::int64_t kMostConv = 8, kMostChunk = 1 << 12;
+constexpr MixerField<MambaShape> kMambaFields[] = {
+    {"mamba_heads", &MambaShape::heads, 1 << 16},
+    {"mamba_head_size", &MambaShape::head_size, 1 << 12},
+    {"mamba_groups", &MambaShape::groups, 1 << 12},
+    {"mamba_state", &MambaShape::state, 1 << 12},
+    {"mamba_conv", &MambaShape::conv, kMostConv},
+    {"mamba_chunk", &MambaShape::chunk, kMostChunk},
+};
+constexpr MixerField<DeltaShape> kDeltaFields[] = {
+    {"delta_key_heads", &DeltaShape::key_heads, 1 << 16},
+    {"delta_value_heads", &DeltaShape::value_heads, 1 << 16},
+    {"delta_key_size", &DeltaShape::key_size, 512},
+    {"delta_value_size", &DeltaShape::value_size, 512},
+    {"delta_conv", &DeltaShape::conv, kMostConv},
+    {"delta_chunk", &DeltaShape::chunk, kMostChunk},
+};
+constexpr std::int64_t kMostMixerWidth = 1 << 21;
 constexpr std::string_view kRouterScores = "router_scores";
 constexpr double kMaxExpertFactor = 1000;
 
@@ -262,6 +289,7 @@ std::optional<Contradiction> encoder_contradiction(const ModelConfig& m) {
       {"embedding_norm", layer.embedding_norm},
       {"bidirectional", layer.bidirectional},
       {"attention_sinks", layer.attention_sinks},
+      {"attention_gate", layer.attention_gate},
       {"attention_cap", layer.attention_cap > 0},
       {"window", layer.window > 0}};
   for (const auto& [field, is_there] : others)
@@ -299,12 +327,54 @@ std::optional<Contradiction> mtp_contradiction(const ModelConfig& m) {
   return std::nullopt;
 }
 
+// This checks mixers of a pattern by themselves.
+std::optional<Contradiction> mixer_contradiction(const ModelConfig& m) {
+  if (m.mamba && m.mamba->heads % m.mamba->groups != 0)
+    return Contradiction{"mamba_groups",
+                         fmt::format("expected groups that divide the heads of Mamba-2, {}, got {}",
+                                     m.mamba->heads, m.mamba->groups)};
+  if (m.delta && m.delta->value_heads % m.delta->key_heads != 0)
+    return Contradiction{"delta_key_heads",
+                         fmt::format("expected a number that divides delta_value_heads, {}, got {}",
+                                     m.delta->value_heads, m.delta->key_heads)};
+  const std::int64_t width =
+      std::max(m.mamba ? m.mamba->in_width() : 0, m.delta ? m.delta->in_width() : 0);
+  if (width > kMostMixerWidth)
+    return Contradiction{kPattern, fmt::format("expected mixers whose first product has up to {} "
+                                               "columns, got {}",
+                                               kMostMixerWidth, width)};
+  return std::nullopt;
+}
+
+// This checks a pattern of layers beside what else says which layers differ.
+std::optional<Contradiction> pattern_contradiction(const ModelConfig& m) {
+  if (!m.has_pattern()) return std::nullopt;
+  const LayerFeatures& layer = m.layer;
+  const std::pair<std::string_view, bool> others[] = {
+      {kEncoderLayers.name, m.encoder_layers > 0},
+      {kDenseLayers.name, m.experts && m.experts->dense_layers > 0},
+      {kExpertEvery.name, m.experts && m.experts->takes_turns()},
+      {"full_layers", layer.window_turn() > 1},
+      {"unturned_every", layer.unturned_every > 0},
+      {"parallel_residual", layer.parallel_residual != ParallelResidual::kNone},
+      {"post_norms", layer.post_norms},
+      {"only_post_norms", layer.only_post_norms},
+      {"bare_first_branch", layer.bare_first_branch},
+      {"residual_of_norm", layer.residual_of_norm},
+      {"bidirectional", layer.bidirectional}};
+  for (const auto& [field, is_there] : others)
+    if (is_there)
+      return Contradiction{field, fmt::format("expected no {} with {}", field, kPattern)};
+  return mixer_contradiction(m);
+}
+
 // What is wrong with numbers that are each in range; nullopt: nothing.
 std::optional<Contradiction> contradiction(const ModelConfig& model) {
   if (auto problem = head_contradiction(model)) return problem;
   if (auto problem = expert_contradiction(model)) return problem;
   if (auto problem = encoder_contradiction(model)) return problem;
   if (auto problem = mtp_contradiction(model)) return problem;
+  if (auto problem = pattern_contradiction(model)) return problem;
   if (parameter_count(model) > kMaxParameters) {
     return Contradiction{
         "layers", fmt::format("expected at most 1e15 parameters, got {}", parameter_count(model))};
@@ -394,6 +464,32 @@ void read_latent(JsonObject& object, ModelConfig& model) {
   refuse(kQueryRank.name);
 }
 
+template <typename ShapeOf, std::size_t kCount>
+void read_mixer(JsonObject& object, bool is_there, const MixerField<ShapeOf> (&fields)[kCount],
+                char letter, std::optional<ShapeOf>& shape) {
+  if (is_there) shape.emplace();
+  for (const MixerField<ShapeOf>& field : fields) {
+    const bool has_usual = ShapeOf{}.*field.member > 0;
+    const auto node = is_there && !has_usual ? std::optional(object.member(field.name))
+                                             : object.optional_member(field.name);
+    if (node && !is_there)
+      node->fail_expected(fmt::format("no {} without {} in {}", field.name, letter, kPattern));
+    if (node) (*shape).*field.member = node->integer(1, field.max);
+  }
+}
+
+// The pattern of layers, and what is there with some of its letters only.
+void read_layers(JsonObject& object, ModelConfig& model) {
+  const auto pattern = object.optional_member(kPattern);
+  if (pattern && !pattern->has_faults()) model.pattern = read_pattern(*pattern, model.layers);
+  read_mixer(object, model.layers_with(Mixer::kMamba) > 0, kMambaFields, 'M', model.mamba);
+  read_mixer(object, model.layers_with(Mixer::kDelta) > 0, kDeltaFields, 'G', model.delta);
+  if (model.layers_with(FeedForward::kExperts) > 0) object.member(kExpertCount.name);
+  if (const auto count = object.optional_member(kExpertCount.name);
+      count && pattern && model.layers_with(FeedForward::kExperts) == 0)
+    count->fail_expected(fmt::format("no {} without E in {}", kExpertCount.name, kPattern));
+}
+
 // What is there with experts only.
 void read_experts(JsonObject& object, ModelConfig& model) {
   const auto count = object.optional_member(kExpertCount.name);
@@ -420,7 +516,8 @@ void read_experts(JsonObject& object, ModelConfig& model) {
   shape.count = count->integer(1, kExpertCount.max);
   object.member(kPerToken.name);
   if (shape.groups > 1) object.member(kGroupsPerToken.name);
-  if (shape.dense_layers > 0 || shape.takes_turns()) {
+  if (shape.dense_layers > 0 || shape.takes_turns() ||
+      (model.has_pattern() && model.layers_with(FeedForward::kMlp) > 0)) {
     object.member(kExpertFfn.name);
   } else if (const auto node = object.optional_member(kExpertFfn.name)) {
     node->fail_expected(fmt::format("no expert_ffn without {} or {}: ffn is the width of experts",
@@ -531,14 +628,54 @@ ModelConfig plain_layers_of(ModelConfig model) {
   return model;
 }
 
+ModelConfig layer_of_pattern(ModelConfig model, std::int64_t layer) {
+  const LayerParts parts = model.parts_of(layer);
+  if (parts.feed_forward != FeedForward::kExperts) model.experts.reset();
+  model.pattern.assign(static_cast<std::size_t>(model.layers), parts);
+  return model;
+}
+
+LayerParts ModelConfig::parts_of(std::int64_t layer) const {
+  if (has_pattern() && layer < layers) return pattern[static_cast<std::size_t>(layer)];
+  if (has_pattern())
+    return {Mixer::kAttention, experts ? FeedForward::kExperts : FeedForward::kMlp};
+  const bool has_experts = experts && experts->is_in(layer);
+  return {Mixer::kAttention, has_experts ? FeedForward::kExperts : FeedForward::kMlp};
+}
+
+std::int64_t ModelConfig::layers_with(Mixer mixer) const {
+  return std::ranges::count(pattern, mixer, &LayerParts::mixer);
+}
+
+std::int64_t ModelConfig::layers_with(FeedForward feed_forward) const {
+  return std::ranges::count(pattern, feed_forward, &LayerParts::feed_forward);
+}
+
+std::int64_t ModelConfig::state_heads_divisor() const {
+  std::int64_t divisor = 0;
+  if (mamba) divisor = std::gcd(mamba->heads, mamba->groups);
+  if (delta) divisor = std::gcd(divisor, std::gcd(delta->key_heads, delta->value_heads));
+  return divisor;
+}
+
 namespace {
 
-void add_expert_fields(const ExpertShape& shape, std::vector<ModelField>& all) {
+template <typename ShapeOf, std::size_t kCount>
+void add_mixer_fields(const std::optional<ShapeOf>& shape,
+                      const MixerField<ShapeOf> (&fields)[kCount], std::vector<ModelField>& all) {
+  if (!shape) return;
+  for (const MixerField<ShapeOf>& field : fields)
+    all.push_back({field.name, (*shape).*field.member});
+}
+
+// `has_mlp`: layers of a pattern do.
+void add_expert_fields(const ExpertShape& shape, bool has_mlp, std::vector<ModelField>& all) {
   for (const ExpertField& field : {kExpertCount, kPerToken})
     all.push_back({field.name, shape.*field.member});
   if (shape.dense_layers > 0) all.push_back({kDenseLayers.name, shape.dense_layers});
   if (shape.takes_turns()) all.push_back({kExpertEvery.name, shape.every});
-  if (shape.dense_layers > 0 || shape.takes_turns()) all.push_back({kExpertFfn.name, shape.ffn});
+  if (shape.dense_layers > 0 || shape.takes_turns() || has_mlp)
+    all.push_back({kExpertFfn.name, shape.ffn});
   if (shape.shared_ffn > 0) all.push_back({kSharedFfn.name, shape.shared_ffn});
   if (shape.shared_gate) all.push_back({kSharedGate, true});
   if (shape.latent > 0) all.push_back({kExpertLatent.name, shape.latent});
@@ -575,7 +712,10 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
     all.push_back({kMtpLoss, model.mtp_loss});
   }
   if (model.position == Position::kRope) all.push_back({"rope_theta", model.rope_theta});
-  if (model.experts) add_expert_fields(*model.experts, all);
+  if (model.has_pattern()) all.push_back({kPattern, pattern_words(model.pattern)});
+  add_mixer_fields(model.mamba, kMambaFields, all);
+  add_mixer_fields(model.delta, kDeltaFields, all);
+  if (model.experts) add_expert_fields(*model.experts, model.has_pattern() && model.has_mlp(), all);
   for (const auto& [field, value] : shown_features(model.layer)) all.push_back({field, value});
   if (!model.latent) return all;
   if (model.latent->query_rank > 0) all.push_back({kQueryRank.name, model.latent->query_rank});
@@ -588,8 +728,14 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
 // before and after the heads have at most h w, q a d and c a (n + v), which is below w^2 / 4 + w^2,
 // and h w.
 std::int64_t ModelConfig::attention_bound() const {
-  if (!latent) return attention_width();
-  return latent->query_rank + latent->key_value_rank + latent->rope_size + qkv_width();
+  std::int64_t bound = attention_width() * (layer.attention_gate ? 2 : 1);
+  if (latent) bound = latent->query_rank + latent->key_value_rank + latent->rope_size + qkv_width();
+  if (mamba)
+    bound = std::max(bound, mamba->in_width() + 2 * mamba->inner() * mamba->state / mamba->chunk);
+  if (delta)
+    bound =
+        std::max(bound, delta->in_width() + 2 * delta->values() * delta->key_size / delta->chunk);
+  return bound;
 }
 
 std::int64_t ModelConfig::uncut_elements() const {
@@ -601,6 +747,14 @@ std::int64_t ModelConfig::uncut_elements() const {
 
 std::int64_t ModelConfig::width_divisor() const {
   const std::int64_t values = kv_heads * value_size();
+  if (has_states()) {
+    std::int64_t divisor = std::gcd(kv_heads * head_size(), ffn);
+    if (mamba)
+      for (const std::int64_t width : mamba->in_widths()) divisor = std::gcd(divisor, width);
+    if (delta)
+      for (const std::int64_t width : delta->in_widths()) divisor = std::gcd(divisor, width);
+    return divisor;
+  }
   if (latent)
     return std::gcd(std::gcd(heads * head_size(), heads * (latent->nope_size + value_size())),
                     std::gcd(values, ffn));
@@ -608,7 +762,9 @@ std::int64_t ModelConfig::width_divisor() const {
 }
 
 std::int64_t ModelConfig::matrix_divisor() const {
-  const std::int64_t last = std::gcd(attention_width() * hidden, ffn * hidden);
+  std::int64_t last = std::gcd(attention_width() * hidden, ffn * hidden);
+  if (mamba) last = std::gcd(last, std::gcd(mamba->in_width(), mamba->inner()) * hidden);
+  if (delta) last = std::gcd(last, std::gcd(delta->in_width(), delta->values()) * hidden);
   if (!latent) return std::gcd(last, qkv_width() * hidden);
   const std::int64_t query_in = latent->query_rank > 0 ? latent->query_rank : hidden;
   const std::int64_t keys = heads * (latent->nope_size + value_size());
@@ -637,6 +793,7 @@ ModelConfig parse_model(std::string text, std::string file_name) {
   read_features(object, model);
   read_sizes(object, model);
   read_attention(object, model);
+  read_layers(object, model);
   read_experts(object, model);
   const auto source = object.optional_member("source");
   model.source = source ? source->non_empty_string() : kModelSource;

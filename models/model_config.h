@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "models/layer_features.h"
+#include "models/layer_pattern.h"
 
 namespace zplan {
 
@@ -115,6 +116,11 @@ struct ModelConfig {
   std::optional<LatentShape> latent;  // every head has a key and a value of its own then
   std::int64_t ffn = 0;               // MLP width, usually 4 h; that of experts, with no other MLP
   std::optional<ExpertShape> experts;
+  // What each layer is made of, where not all have attention and then an MLP or experts; empty:
+  // they have. Experts and MLP are where this says.
+  LayerPattern pattern{};
+  std::optional<MambaShape> mamba;
+  std::optional<DeltaShape> delta;
   std::int64_t vocab = 0;     // V, unpadded
   std::int64_t sequence = 0;  // s, tokens
   bool tied_embeddings = true;
@@ -141,7 +147,7 @@ struct ModelConfig {
   std::int64_t width_divisor() const;
   // Whether tensor parallel ranks cut vectors of a layer, too.
   bool cuts_vectors() const {
-    return biases != Biases::kNone || layer.attention_sinks || layer.whole_qk_norm;
+    return biases != Biases::kNone || layer.attention_sinks || layer.whole_qk_norm || has_states();
   }
   // Columns of what all heads give: a d, or a times the size of values.
   std::int64_t attention_width() const { return heads * value_size(); }
@@ -173,15 +179,35 @@ struct ModelConfig {
   std::int64_t expert_ffn() const { return experts ? experts->ffn : 0; }
   // Counts the layers of the model and of its modules of multi-token prediction.
   std::int64_t all_layers() const { return layers + mtp_layers; }
+  // What layer i has, those of modules of multi-token prediction as the last.
+  LayerParts parts_of(std::int64_t layer) const;
+  bool has_pattern() const { return !pattern.empty(); }
+  // Layers of a pattern with these.
+  std::int64_t layers_with(Mixer mixer) const;
+  std::int64_t layers_with(FeedForward feed_forward) const;
+  // Whether tokens are mixed by a state that goes through the sequence.
+  bool has_states() const { return mamba || delta; }
+  // Of numbers of heads and groups of such states, which tensor parallel ranks cut, the greatest
+  // common divisor; 0: there are none.
+  std::int64_t state_heads_divisor() const;
   // Layers that have experts, and those that have an MLP instead.
   std::int64_t expert_layers() const {
+    if (has_pattern()) return layers_with(FeedForward::kExperts);
     return experts ? (layers - experts->dense_layers + experts->every - 1) / experts->every : 0;
   }
-  std::int64_t dense_layers() const { return experts ? layers - expert_layers() : 0; }
+  std::int64_t dense_layers() const {
+    if (has_pattern()) return layers_with(FeedForward::kMlp);
+    return experts ? layers - expert_layers() : 0;
+  }
+  bool has_mlp() const { return has_pattern() || experts ? dense_layers() > 0 : true; }
   // After so many layers kinds of layers that take turns begin again.
-  std::int64_t kind_layers() const { return experts ? experts->every : 1; }
+  std::int64_t kind_layers() const {
+    if (has_pattern()) return pattern_period(pattern);
+    return experts ? experts->every : 1;
+  }
   // The first layers, where they are of another kind than all others.
   std::int64_t first_layers() const {
+    if (has_pattern()) return 0;
     if (encoder_layers > 0) return encoder_layers;
     if (layer.bare_first_branch) return 1;
     return experts && !experts->takes_turns() ? experts->dense_layers : 0;
@@ -207,6 +233,9 @@ std::vector<ModelField> fields_of(const ModelConfig& model);
 // The model whose layers are all as those of a model with layers of two kinds that have no experts,
 // or are an encoder's.
 ModelConfig plain_layers_of(ModelConfig model);
+
+// The model whose layers are all as layer i of this one, which has a pattern.
+ModelConfig layer_of_pattern(ModelConfig model, std::int64_t layer);
 
 // Gives the model the features of a family; its sizes stay.
 void set_architecture(ModelConfig& model, Architecture architecture);

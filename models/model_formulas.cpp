@@ -42,7 +42,9 @@ std::int64_t twice_seen_keys(const ModelConfig& model) {
     const std::int64_t decoder = model.layers - model.encoder_layers;
     return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
   }
-  const std::int64_t all = model.all_layers();
+  const std::int64_t all = model.has_pattern()
+                               ? model.layers_with(Mixer::kAttention) + model.mtp_layers
+                               : model.all_layers();
   std::int64_t windowed = 0;
   for (std::int64_t i = 0; i < all; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
   const std::int64_t ways = layer.bidirectional ? 2 : 1;
@@ -74,7 +76,8 @@ std::int64_t attention_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t latents =
       model.latent ? latent_width(*model.latent) + model.latent->rope_size : 0;
-  return h * latents + qkv_parameter_count(model) + model.attention_width() * h;
+  const std::int64_t gates = model.layer.attention_gate ? 1 : 0;
+  return h * latents + qkv_parameter_count(model) + (1 + gates) * model.attention_width() * h;
 }
 
 // Of a layer that attends to an encoder, with as many heads: matrices, and biases.
@@ -96,8 +99,106 @@ std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
   return attention + model.expert_count() + experts * model.expert_bias_width();
 }
 
+// Of a mixer: its products, and its vectors and convolutions, without the norm before it.
+std::int64_t mixer_matmul_count(const ModelConfig& model, Mixer mixer) {
+  const std::int64_t h = model.hidden;
+  switch (mixer) {
+    case Mixer::kNone:
+      return 0;
+    case Mixer::kAttention:
+      return attention_parameter_count(model);
+    case Mixer::kMamba:
+      return h * (model.mamba->in_width() + model.mamba->inner());
+    case Mixer::kDelta:
+      return h * (model.delta->in_width() + model.delta->values());
+  }
+  return 0;
+}
+std::int64_t mixer_vector_count(const ModelConfig& model, Mixer mixer) {
+  if (mixer == Mixer::kMamba) {
+    const MambaShape& m = *model.mamba;
+    constexpr std::int64_t kOfHeads = 3;  // what dt begins with, A and D
+    return m.conv_width() * (m.conv + 1) + kOfHeads * m.heads + m.inner();
+  }
+  if (mixer == Mixer::kDelta) {
+    const DeltaShape& d = *model.delta;
+    constexpr std::int64_t kOfHeads = 2;  // what dt begins with, and A
+    return d.conv_width() * d.conv + kOfHeads * d.value_heads + d.value_size;
+  }
+  if (mixer == Mixer::kNone) return 0;
+  std::int64_t biases = 0;
+  if (model.biases != Biases::kNone) biases = model.qkv_width();
+  if (model.has_output_biases()) biases += model.hidden;
+  return biases + qk_norm_parameter_count(model) +
+         (model.latent ? latent_width(*model.latent) : 0) +
+         (model.layer.attention_sinks ? model.heads : 0);
+}
+
+// The same of what follows a mixer, with so many experts.
+std::int64_t feed_forward_matmul_count(const ModelConfig& model, FeedForward feed_forward,
+                                       std::int64_t experts) {
+  if (feed_forward == FeedForward::kNone) return 0;
+  if (feed_forward == FeedForward::kMlp) return mlp_parameter_count(model, model.ffn, model.hidden);
+  return feed_forward_parameter_count(model, experts);
+}
+std::int64_t feed_forward_vector_count(const ModelConfig& model, FeedForward feed_forward) {
+  if (feed_forward == FeedForward::kNone) return 0;
+  const bool biases = model.biases == Biases::kAll;
+  if (feed_forward == FeedForward::kMlp) return biases ? model.up_width() + model.hidden : 0;
+  return (biases ? model.expert_count() * (1 + model.expert_bias_width()) : 0) +
+         (model.experts->selection_bias ? model.expert_count() : 0);
+}
+
+std::int64_t matmul_count_of(const ModelConfig& model, const LayerParts& parts,
+                             std::int64_t experts) {
+  return mixer_matmul_count(model, parts.mixer) +
+         feed_forward_matmul_count(model, parts.feed_forward, experts);
+}
+std::int64_t count_of(const ModelConfig& model, const LayerParts& parts) {
+  const std::int64_t branches =
+      (parts.mixer != Mixer::kNone ? 1 : 0) + (parts.feed_forward != FeedForward::kNone ? 1 : 0);
+  return matmul_count_of(model, parts, model.expert_count()) +
+         mixer_vector_count(model, parts.mixer) +
+         feed_forward_vector_count(model, parts.feed_forward) +
+         branches * norm_parameter_count(model);
+}
+
+// Sums what `count` gives of each layer of a pattern, and of those of modules behind it.
+template <typename Count>
+std::int64_t sum_of_layers(const ModelConfig& model, const Count& count) {
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < model.all_layers(); ++i) sum += count(model.parts_of(i));
+  return sum;
+}
+template <typename Count>
+std::int64_t largest_of_layers(const ModelConfig& model, const Count& count) {
+  std::int64_t largest = 0;
+  for (const LayerParts& parts : model.pattern) largest = std::max(largest, count(parts));
+  return largest;
+}
+
+// Of a token, over all layers, what the recurrences of states do in forward: Megatron-LM counts 7
+// flop for each element of a Mamba-2 state and 4 multiply-adds for each of a gated delta net's
+// [MegatronCore].
+std::int64_t state_flop(const ModelConfig& model) {
+  std::int64_t flop = 0;
+  constexpr std::int64_t kOfMamba = 7, kOfDelta = 4;
+  if (model.mamba)
+    flop += model.layers_with(Mixer::kMamba) * kOfMamba * model.mamba->inner() * model.mamba->state;
+  if (model.delta)
+    flop += model.layers_with(Mixer::kDelta) * kOfDelta * kFlopPerMultiplyAdd *
+            model.delta->values() * model.delta->key_size;
+  return flop;
+}
+
 // Of what all layers have so many experts of.
 std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t experts) {
+  if (model.has_pattern())
+    return sum_of_layers(
+               model,
+               [&](const LayerParts& parts) { return matmul_count_of(model, parts, experts); }) +
+           mtp_projection_count(model) +
+           (model.vocab + (model.layer.head_transform ? model.hidden : 0)) * model.hidden;
   const std::int64_t dense = model.dense_layers(), all = model.all_layers();
   const std::int64_t others = all - dense;
   return all * attention_parameter_count(model) + mtp_projection_count(model) +
@@ -126,6 +227,10 @@ std::int64_t qkv_parameter_count(const ModelConfig& model) {
 }
 
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model) {
+  if (model.has_pattern())
+    return largest_of_layers(model, [&](const LayerParts& parts) {
+      return matmul_count_of(model, parts, model.expert_count());
+    });
   return attention_parameter_count(model) + cross_parameter_count(model) +
          feed_forward_parameter_count(model, model.expert_count());
 }
@@ -138,7 +243,14 @@ std::int64_t active_matmul_parameter_count(const ModelConfig& model) {
   return matmul_parameter_count_with(model, model.experts_per_token());
 }
 
+std::int64_t parts_parameter_count(const ModelConfig& model, const LayerParts& parts) {
+  return count_of(model, parts);
+}
+
 std::int64_t layer_parameter_count(const ModelConfig& model) {
+  if (model.has_pattern())
+    return largest_of_layers(model,
+                             [&](const LayerParts& parts) { return count_of(model, parts); });
   const LayerFeatures& layer = model.layer;
   const bool one_norm = layer.parallel_residual == ParallelResidual::kOneNorm;
   // Norms behind branches alone are as many as those before them.
@@ -166,9 +278,15 @@ std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t left_out =
       model.layer.bare_first_branch ? norm_parameter_count(model) : std::int64_t{0};
   const std::int64_t plain = model.encoder_layers + model.dense_layers();
-  std::int64_t layers =
-      (model.all_layers() - plain) * layer_parameter_count(model) + mtp_projection_count(model);
-  if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
+  std::int64_t layers = 0;
+  if (model.has_pattern()) {
+    layers = sum_of_layers(model, [&](const LayerParts& parts) { return count_of(model, parts); }) +
+             mtp_projection_count(model);
+  } else {
+    layers =
+        (model.all_layers() - plain) * layer_parameter_count(model) + mtp_projection_count(model);
+    if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
+  }
   std::int64_t head = model.layer.head_bias ? model.vocab : 0;
   if (model.layer.head_transform)
     head +=
@@ -197,7 +315,7 @@ Flops model_flops_per_token(const ModelConfig& model) {
   // [derived].
   const std::int64_t columns = model.heads * model.head_size() + model.attention_width();
   const std::int64_t attention = kPassesOverForward * columns * twice_seen_keys(model);
-  return {weights + attention};
+  return {weights + attention + kPassesOverForward * state_flop(model)};
 }
 
 double model_flops_per_step(const ModelConfig& model, std::int64_t global_batch) {

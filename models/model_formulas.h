@@ -1,7 +1,8 @@
 // Exact counts of a model, and the published closed forms they are checked against.
 //
 // Exact, per layer (h hidden, a heads, g key-value heads, d head size, f ffn), V unpadded:
-//   matrices  qkv (a + 2g) d h, proj a d h, first of the MLP hf (gated 2hf), second fh
+//   matrices  qkv (a + 2g) d h, proj a d h, a gate of attention a d h, first of the MLP hf (gated
+//   2hf), second fh
 //             with latents of q (or none) and c, heads of n + r and values of v [DeepSeek24
 //             sec 2.1]: h q + q a (n + r), or h a (n + r); h (c + r) + c a (n + v); proj a v h
 //   biases    of qkv (a + 2g) d, proj h, first of the MLP f (gated 2f), second h, as the model has
@@ -13,6 +14,11 @@
 //             residual, two more of what branches give; without a bias half of a LayerNorm, fixed
 //             none; a score of each head a; gains of the norms of queries and keys 2d, of all heads
 //             together (a + g) d, of latents q + c
+// A layer of a pattern has one branch or two, with a norm each. Beside attention a mixer may be
+//   Mamba-2   h (2 H P + 2 G N + H) and H P h; of vectors the convolution (H P + 2 G N) (conv + 1),
+//             3 H and the gain of a norm H P [Dao24]
+//   delta     with K of all queries or keys and V of values, n heads of these: h (2 K + 2 V + 2 n)
+//             and V h; (2 K + V) conv, 2 n and the gain of a norm of a head [Yang24b]
 // A module of multi-token prediction has a layer as the last one, a matrix 2h h and three norms.
 // Outside: tokens V h, the last norm 2h or h, one of the embeddings, learned positions s h and
 // unused rows, and an output head V h when
@@ -25,7 +31,8 @@
 //   no matrix product and are left out. 6 = 2 flop x (forward 1 + backward 2).
 //   6 L a d s = 3 x (2 products of 2 s a d flop, half of them masked), with values of v elements
 //   3 L a (d + v) s; with a window of w tokens 2 w - w^2 / s in the place of s, both ways 2 s;
-//   recomputation is never in it, nor is the rotation of queries and keys.
+//   recomputation is never in it, nor is the rotation of queries and keys. Of layers of a pattern
+//   those with attention count here, and states have 3 x 7 H P N, or 3 x 8 V d for keys of d.
 //   Each module of multi-token prediction adds its layer, its matrix and the head once more, which
 //   it shares, as Megatron counts them (num_floating_point_operations) [MegatronCore].
 // B = sequences per step. Step totals exceed int64 (1T: 1.6e19), so they are doubles, in flop.
@@ -38,8 +45,10 @@
 
 namespace zplan {
 
-// Of a layer with experts where a model has some.
+// Of a layer with experts where a model has some; of the largest layer of a pattern.
 std::int64_t layer_parameter_count(const ModelConfig& model);
+// Of a layer of a pattern with these parts.
+std::int64_t parts_parameter_count(const ModelConfig& model, const LayerParts& parts);
 // Of the matrices that give queries, keys and values, as far as ranks cut them.
 std::int64_t qkv_parameter_count(const ModelConfig& model);
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model);

@@ -14,6 +14,7 @@ std::string value_text(const FeatureValue& value) {
   struct Writer {
     std::string operator()(bool on) const { return on ? "true" : "false"; }
     std::string operator()(std::string_view word) const { return json_string(word); }
+    std::string operator()(const std::string& words) const { return json_string(words); }
     std::string operator()(std::int64_t number) const { return fmt::format("{}", number); }
     std::string operator()(double number) const { return fmt::format("{}", number); }
   };

@@ -5,6 +5,7 @@
 #include "exec/cpu/rows_ends.h"
 #include "exec/cpu/rows_experts.h"
 #include "exec/cpu/rows_linear.h"
+#include "exec/cpu/rows_mixers.h"
 #include "exec/cpu/rows_model.h"
 #include "exec/cpu/rows_relative.h"
 #include "exec/cpu/rows_states.h"
@@ -16,8 +17,8 @@ namespace {
 template <typename T>
 constexpr auto make_table() {
   return by_kernel(model_rows<T>(), attention_rows<T>(), product_rows<DispatchEntry, Products<T>>(),
-                   expert_rows<T>(), relative_rows<T>(), end_rows<T>(), state_rows<T>(),
-                   dropout_rows_of<T>());
+                   expert_rows<T>(), mixer_rows<T>(), relative_rows<T>(), end_rows<T>(),
+                   state_rows<T>(), dropout_rows_of<T>());
 }
 
 constexpr auto kDoubleTable = make_table<double>();

@@ -65,6 +65,10 @@ Sizes latent_heads(std::int64_t n) {  // queries and keys of 32 + 16 elements, v
 Sizes results_of_heads(std::int64_t n) {
   return {{"b", 1}, {"s", n / kRow}, {"a", 4}, {"v", kRow / 4}};
 }
+Sizes gates(std::int64_t n) {  // of a mixer with a state
+  return {{"b", 1},    {"s", n / kRow}, {"w", 2 * kRow}, {"c", kRow},
+          {"v", kRow}, {"e", kRow},     {"m", 8},        {"k", 4}};
+}
 Sizes squares(std::int64_t n) {
   return {{"b", 1},
           {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))},
@@ -80,6 +84,11 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
     case KernelId::kLatentHeadsForward:
     case KernelId::kLatentHeadsBackward:
       return latent_heads(n);
+    case KernelId::kConvolutionForward:
+    case KernelId::kConvolutionBackward:
+    case KernelId::kGatedNormForward:
+    case KernelId::kGatedNormBackward:
+      return gates(n);
     case KernelId::kEmbeddingForward:
     case KernelId::kEmbeddingBackward:
     case KernelId::kSegmentForward:
@@ -164,12 +173,18 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
   }
 }
 
+// Recurrences have scratch by their chunks, which the other kernels have not.
+bool is_recurrence(KernelId id) {
+  return id == KernelId::kMambaScanForward || id == KernelId::kMambaScanBackward ||
+         id == KernelId::kDeltaScanForward || id == KernelId::kDeltaScanBackward;
+}
+
 // The factor of clipping is as good as no work; what experts are given follows a router, which no
 // numbers that can be drawn do; dropout draws for a run.
 bool is_timed(const KernelDef& def) {
   return def.kind == WorkKind::kMemory && !is_planned_only(def.id, RunsOn::kCpu) &&
          def.sets != Sets::kExperts && def.sets != Sets::kDropout &&
-         def.id != KernelId::kClipCoefficient;
+         def.id != KernelId::kClipCoefficient && !is_recurrence(def.id);
 }
 
 // Passes over parameters, gradients or states of the optimizer find nothing in the cache.

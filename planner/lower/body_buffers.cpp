@@ -6,6 +6,10 @@ namespace zplan {
 
 void BodyBuffers::next_body() { current_.clear(); }
 
+void BodyBuffers::next_layer() {
+  std::erase_if(current_, [&](const auto& entry) { return out_.buffer(entry.second).slots == 1; });
+}
+
 void BodyBuffers::next_bodies() {
   current_.clear();
   other_.clear();

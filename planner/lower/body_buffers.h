@@ -17,6 +17,8 @@ class BodyBuffers {
   explicit BodyBuffers(ProgramBuilder& out) : out_(out) {}
 
   void next_body();
+  // Ends a layer whose next one is of another kind: what has one slot is made anew, rings stay.
+  void next_layer();
   // Goes over to the buffers of another body that is emitted in turns with this one, and back.
   void take_turns() { std::swap(current_, other_); }
   // Begins two such bodies.

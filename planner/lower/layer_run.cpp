@@ -113,7 +113,10 @@ void LayerRun::each_layer(std::int32_t together, const std::function<void()>& em
     resident_.reset();
     for (Staying& each : staying_) each.resident.reset();
   };
-  s_.each_layer(loop_, upwards_, together, forget, emit);
+  s_.each_layer(loop_, upwards_, together, forget, [&] {
+    if (s_.has_pattern && s_.replay_member() == 0) s_.body.next_layer();
+    emit();
+  });
 }
 
 std::int64_t LayerRun::layer() const {

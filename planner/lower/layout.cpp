@@ -87,7 +87,8 @@ class LayoutBuilder {
   bool is_shared(const ParamSpec& spec) const {
     if (plan_.train.has_lora()) return spec.is_trained;
     const bool is_cut = spec.split.kind != Split::Kind::kNone;
-    return has_shared() && !(is_cut && (spec.decay || !rules().has_two_rules()));
+    return has_shared() &&
+           !(is_cut && ((spec.decay && spec.is_matrix) || !rules().has_two_rules()));
   }
 
   // Whether a unit of what is frozen and has no codes has it.

@@ -14,6 +14,8 @@ struct Sizes {
   std::int64_t model_layers;
   std::int64_t sequence;         // tokens of each sequence that are worked on together
   std::int64_t turn_layers = 1;  // after so many layers those that differ come again
+  // Layers are of several kinds, whose values at work are each of one layer.
+  bool has_pattern = false;
   std::int64_t mtp_layers = 0;  // behind those of the model, of modules that predict further tokens
 
   std::int32_t replicas() const { return plan.replicas(); }

@@ -357,18 +357,20 @@ Reason wrong_ties(const Plan& p, const ModelShape& model) {
 // turns.
 Reason wrong_turns(const Plan& p, const ModelShape& model) {
   if (model.kind_layers == 1) return std::nullopt;
+  const std::string_view kinds =
+      model.has_pattern ? "the model's pattern" : "layers with experts and without";
   if (p.gather.owned())
-    return fmt::format(
-        "layers with experts and without take turns of {}: no one rank owns one of them",
-        model.kind_layers);
+    return fmt::format("{} take turns of {}: no one rank owns one of them",
+                       model.has_pattern ? "layers of several kinds" : kinds, model.kind_layers);
+  if (model.has_pattern && p.checkpoint_layers == 1 && p.unit_layers() == 1) return std::nullopt;
   const std::int64_t turn =
       std::lcm(model.kind_layers, std::int64_t{std::lcm(p.unit_layers(), p.checkpoint_layers)});
   for (std::int32_t piece = 0; piece < p.pieces(); ++piece) {
     const std::int64_t n = p.layers_of_piece(model.layers, piece);
     if (n % turn == 0) continue;
     const std::string cut =
-        fmt::format("the {} layers of {} {} cut turns of {} layers with experts and without", n,
-                    piece_word(p), piece, turn);
+        fmt::format("the {} layers of {} {} cut turns of {} {}", n, piece_word(p), piece, turn,
+                    model.has_pattern ? "layers, the model's pattern" : kinds);
     if (p.pieces() * turn > model.layers)
       return fmt::format("{}; {} layers have at most {} such {}s", cut, model.layers,
                          model.layers / turn, piece_word(p));
@@ -377,9 +379,9 @@ Reason wrong_turns(const Plan& p, const ModelShape& model) {
   for (const RecomputeRun& run : p.recompute)
     if (run.layers % turn != 0)
       return fmt::format(
-          "recompute of {} layers cuts turns of {} layers with experts and without; the nearest "
-          "number that does not: {}",
-          run.layers, turn, nearest_multiple(run.layers, turn));
+          "recompute of {} layers cuts turns of {} {}; the nearest number that does not: {}",
+          run.layers, turn, model.has_pattern ? "layers, the model's pattern" : kinds,
+          nearest_multiple(run.layers, turn));
   return std::nullopt;
 }
 
@@ -524,7 +526,8 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
 // Whether all that tensor parallel ranks and tiles cut splits over so many of them.
 bool splits(const Plan& p, const ModelShape& model, std::int64_t pieces) {
   const std::int64_t of_heads = pieces * p.exchange_ranks();
-  const bool has_mlp = model.experts == 0 || model.dense_layers > 0;
+  const bool has_mlp = model.has_mlp;
+  if (model.state_heads % pieces != 0) return false;
   if (model.heads % of_heads != 0 || model.kv_heads % of_heads != 0) return false;
   if (model.shared_ffn % pieces != 0 || (has_mlp && model.ffn % pieces != 0)) return false;
   return p.parallel.folds_experts() ||
@@ -559,8 +562,8 @@ Reason wrong_split(const Plan& p, const ModelShape& model) {
     if (Reason why = check("columns of an expert", model.expert_ffn, "")) return why;
     if (Reason why = check("columns of an expert's bias", model.expert_bias, "")) return why;
   }
-  const bool has_mlp = model.experts == 0 || model.dense_layers > 0;
-  return has_mlp ? check("columns of the MLP", model.ffn, "") : std::nullopt;
+  if (Reason why = check("heads or groups of states", model.state_heads, "")) return why;
+  return model.has_mlp ? check("columns of the MLP", model.ffn, "") : std::nullopt;
 }
 
 Reason wrong_batch(const Plan& p) {
@@ -919,6 +922,20 @@ Reason wrong_kernels(const Plan& p) {
   return std::nullopt;
 }
 
+// States go through a whole sequence, and layers of a pattern come in whole turns of it.
+Reason wrong_pattern(const Plan& p, const ModelShape& model) {
+  if (!model.has_pattern) return std::nullopt;
+  if (model.has_states && p.parallel.cp > 1)
+    return fmt::format(
+        "states of Mamba-2 or a gated delta net go through a whole sequence, which no ranks share "
+        "yet: cp 1, not {}",
+        p.parallel.cp);
+  if (model.has_states && p.gather.tiles() > 1)
+    return fmt::format("heads of states are worked on together: they need 1 tile, not {}",
+                       p.gather.tiles());
+  return model.experts == 0 ? wrong_turns(p, model) : std::nullopt;
+}
+
 // What layers do that a model of GPT-2's or Llama's family has not.
 Reason wrong_layers(const Plan& p, const ModelShape& model) {
   if (p.gather.owned() && p.unit_layers() % model.turn_layers != 0)
@@ -1066,9 +1083,9 @@ constexpr Reason (*kPlanRules[])(const Plan& p, Layers layers) = {
     [](const Plan& p, Layers) { return wrong_precision(p); }};
 // Then of plan and model together.
 constexpr Reason (*kModelRules[])(const Plan& p, const ModelShape& model) = {
-    wrong_ties,  wrong_experts,   wrong_split,    wrong_layers,    wrong_encoder,
-    wrong_mtp,   wrong_blocks,    wrong_rounding, wrong_lora_rank, wrong_codes,
-    wrong_saved, wrong_positions, beyond_counting};
+    wrong_ties,      wrong_experts, wrong_split,  wrong_pattern, wrong_layers,
+    wrong_encoder,   wrong_mtp,     wrong_blocks, wrong_rounding, wrong_lora_rank,
+    wrong_codes,     wrong_saved,   wrong_positions, beyond_counting};
 
 template <typename Rules, typename What>
 std::optional<Refusal> first_broken(const Rules& rules, const Plan& plan, const What& what) {

@@ -384,6 +384,10 @@ struct ModelShape {
   std::int64_t expert_bias = 0;       // columns of that of each expert's last product; 0: none
   std::int64_t dense_layers = 0;      // that have no experts
   std::int64_t kind_layers = 1;       // after which layers with and without begin again
+  bool has_pattern = false;           // layers are of several kinds by a pattern
+  bool has_mlp = true;                // some layers do
+  bool has_states = false;            // that go through the whole sequence
+  std::int64_t state_heads = 0;       // common divisor of their heads and groups; 0: none
   std::int64_t encoder_layers = 0;    // the first, to whose output the others attend
   std::int64_t mtp_layers = 0;        // behind the last, of modules that predict further tokens
   std::int64_t shared_ffn = 0;        // columns of the expert that all tokens share
@@ -417,6 +421,10 @@ ModelShape shape_of(const Model& model) {
           .expert_bias = model.has_expert_biases() ? model.hidden : 0,
           .dense_layers = model.dense_layers(),
           .kind_layers = model.kind_layers(),
+          .has_pattern = model.has_pattern(),
+          .has_mlp = model.has_mlp(),
+          .has_states = model.has_states(),
+          .state_heads = model.state_heads_divisor(),
           .encoder_layers = model.encoder_layers,
           .mtp_layers = model.mtp_layers,
           .shared_ffn = model.shared_ffn(),

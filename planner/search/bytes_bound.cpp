@@ -199,7 +199,7 @@ BytesBounds::States& BytesBounds::states_of(const Plan& plan, const KernelSet& k
                     &kernels};
   const auto at = states_.find(key);
   if (at != states_.end()) return at->second;
-  const Decoder model(model_, plan, kernels);
+  const Decoder model(model_, plan, kernels, PatternTurns::kWhole);
   return states_.try_emplace(key, counted(make_layout(model.params(), plan, mesh_of(plan))))
       .first->second;
 }
@@ -229,7 +229,7 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
                     plan.overlap.weight_gradients};
   const auto [at, is_new] = work_.try_emplace(key);
   if (!is_new) return at->second;
-  const Decoder model(model_, plan, kernels);
+  const Decoder model(model_, plan, kernels, PatternTurns::kWhole);
   Declare add = adding_to(at->second);
   if (has_bare_products(plan, model_)) add = without_inputs_of_products(std::move(add));
   add(workspace_of(kernels));

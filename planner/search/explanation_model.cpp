@@ -1,6 +1,9 @@
 // Counts of the model and the cluster.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "models/model_formulas.h"
 #include "planner/search/explanation_parts.h"
 
@@ -17,6 +20,17 @@ Term layers(std::int64_t count, std::int64_t each, std::string_view what,
               TermUnit::kNone, model.source);
 }
 
+// Layers of a pattern, kind by kind.
+void add_kinds(const ModelConfig& model, Explanation& out) {
+  std::vector<LayerParts> kinds;
+  for (const LayerParts& parts : model.pattern)
+    if (std::ranges::find(kinds, parts) == kinds.end()) kinds.push_back(parts);
+  for (const LayerParts& parts : kinds)
+    out.terms.push_back(layers(std::ranges::count(model.pattern, parts),
+                               parts_parameter_count(model, parts),
+                               fmt::format(" \"{}\"", layer_word(parts)), model));
+}
+
 // Layers with experts and those without; what is left is outside layers, or what some layers have
 // besides.
 Explanation parameters(const ModelConfig& model) {
@@ -24,7 +38,9 @@ Explanation parameters(const ModelConfig& model) {
   Explanation out = sum_of("model.parameters", of(all), TermUnit::kNone,
                            model.tied_embeddings ? "layers + V h + positions and norms"
                                                  : "layers + 2 V h + positions and norms");
-  if (model.experts) {
+  if (model.has_pattern()) {
+    add_kinds(model, out);
+  } else if (model.experts) {
     ModelConfig dense = model;
     dense.experts.reset();
     out.terms.push_back(layers(model.expert_layers(), layer_parameter_count(model),

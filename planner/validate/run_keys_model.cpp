@@ -1,4 +1,6 @@
 // Keys of the model: what layers are made of.
+#include <algorithm>
+
 #include "planner/validate/run_key_rows.h"
 
 namespace zplan {
@@ -21,6 +23,10 @@ RunKey of_latent(std::string_view pointer, RunKey row) {
   return bound<&RunRecord::model, &RunModel::latent, Member>(pointer, row);
 }
 template <auto Member>
+RunKey of_mixers(std::string_view pointer, RunKey row) {
+  return bound<&RunRecord::model, &RunModel::mixers, Member>(pointer, row);
+}
+template <auto Member>
 RunKey of_window(std::string_view pointer, RunKey row) {
   return bound<&RunRecord::model, &RunModel::window, Member>(pointer, row);
 }
@@ -32,8 +38,6 @@ RunKey unmodelled(std::string_view pointer, RunKeyKind kind, std::string_view to
               {.meaning = meaning, .example = example, .least = 0, .plain = plain, .told = told});
 }
 
-constexpr std::string_view kMamba = "Mamba layers";
-constexpr std::string_view kLinear = "linear attention";
 constexpr std::string_view kSparse = "compressed sparse attention";
 constexpr std::string_view kMtp = "multi-token prediction";
 
@@ -252,24 +256,31 @@ std::vector<RunKey> routing_keys() {
   };
 }
 
-// Modules that predict further ahead; then keys of layers that no plan has: other modules, Mamba
-// layers and linear attention.
+// Layers that have attention, where mixers are stated.
+std::int64_t attention_layers(const RunModel& model) {
+  const RunMixers& m = model.mixers;
+  if (m.pattern) return std::ranges::count(*m.pattern, '*');
+  return m.kind ? model.layers / m.every.value_or(model.layers) : model.layers;
+}
+
+// Modules that predict further ahead, of which no plan has those of other layers; and which layers
+// have which mixer.
 std::vector<RunKey> mixer_keys() {
   return {
       of_model<&RunModel::mtp_layers>(
           "/model/mtp/layers",
           {.meaning = "modules that predict tokens further ahead", .example = "1", .least = 0}),
-      unmodelled("/model/mtp/pattern", kText, kMtp, "their layers, as hybrid_pattern", R"("*E")",
-                 ""),
+      fact("/model/mtp/pattern", kText, kUnmodelled,
+           {.meaning = "their layers, as hybrid_pattern; usual: attention, then experts",
+            .example = R"("*E")",
+            .plain = R"("*E")",
+            .told = kMtp}),
       unmodelled("/model/mtp/repeated", kFlag, kMtp, "one module for all of them", "true"),
-      unmodelled("/model/hybrid_pattern", kText, kMamba,
-                 "a letter a layer: M Mamba, * attention, - MLP, E experts", R"("MEM*E")", ""),
-      unmodelled("/model/mamba/heads", kCount, kMamba, "heads of a Mamba layer", "64", "0"),
-      unmodelled("/model/mamba/head_dim", kCount, kMamba, "elements of one", "64", "0"),
-      unmodelled("/model/mamba/groups", kCount, kMamba, "groups of its state", "8", "0"),
-      unmodelled("/model/mamba/state", kCount, kMamba, "elements of the state", "128", "0"),
-      unmodelled("/model/mamba/conv", kCount, kMamba, "width of its convolution", "4", "0"),
-      unmodelled("/model/mamba/chunk", kCount, kMamba, "tokens of a block of its scan", "128", "0"),
+      of_mixers<&RunMixers::pattern>(
+          "/model/hybrid_pattern",
+          {.meaning = "a letter a layer: M Mamba-2, * attention, - MLP, E experts",
+           .example = R"("MEM*E")",
+           .shown = true}),
       fact("/model/attention_layers", kCount, kUnmodelled,
            {.meaning = "layers that have attention, where not all have",
             .example = "6",
@@ -277,27 +288,54 @@ std::vector<RunKey> mixer_keys() {
             .told = "layers without attention",
             .idle =
                 [](const RunRecord& run, std::string_view value) {
-                  return value == std::to_string(run.model.layers);
+                  return value == std::to_string(attention_layers(run.model));
                 }}),
-      unmodelled("/model/linear_attention/kind", kText, kLinear, "gated_delta_net, kda ..",
-                 R"("gated_delta_net")", ""),
-      unmodelled("/model/linear_attention/every", kCount, kLinear,
-                 "every so-many-th layer has softmax attention", "4", "1"),
-      unmodelled("/model/linear_attention/key_heads", kCount, kLinear, "heads of keys", "16", "0"),
-      unmodelled("/model/linear_attention/key_dim", kCount, kLinear, "elements of one", "128", "0"),
-      unmodelled("/model/linear_attention/value_heads", kCount, kLinear, "heads of values", "32",
-                 "0"),
-      unmodelled("/model/linear_attention/value_dim", kCount, kLinear, "elements of one", "128",
-                 "0"),
-      unmodelled("/model/linear_attention/conv", kCount, kLinear, "width of its convolution", "4",
-                 "0"),
+  };
+}
+
+std::vector<RunKey> state_keys() {
+  using M = RunMixers;
+  return {
+      of_mixers<&M::heads>("/model/mamba/heads",
+                           {.meaning = "heads of a Mamba-2 layer", .example = "64"}),
+      of_mixers<&M::head_dim>("/model/mamba/head_dim",
+                              {.meaning = "elements of one", .example = "64"}),
+      of_mixers<&M::groups>("/model/mamba/groups",
+                            {.meaning = "groups of its state", .example = "8"}),
+      of_mixers<&M::state>("/model/mamba/state",
+                           {.meaning = "elements of the state", .example = "128"}),
+      of_mixers<&M::conv>("/model/mamba/conv",
+                          {.meaning = "width of its convolution [4]", .example = "4"}),
+      of_mixers<&M::chunk>("/model/mamba/chunk",
+                           {.meaning = "tokens of a block of its scan [256]", .example = "128"}),
+      of_mixers<&M::kind>("/model/linear_attention/kind",
+                          {.meaning = "gated_delta_net, kda ..",
+                           .example = R"("gated_delta_net")",
+                           .spellings = "gated_delta_net|kda|lightning",
+                           .told = "kda=a delta net with a gate of each channel|"
+                                   "lightning=lightning attention"}),
+      of_mixers<&M::every>(
+          "/model/linear_attention/every",
+          {.meaning = "every so-many-th layer has softmax attention", .example = "4"}),
+      of_mixers<&M::key_heads>("/model/linear_attention/key_heads",
+                               {.meaning = "heads of keys", .example = "16"}),
+      of_mixers<&M::key_dim>("/model/linear_attention/key_dim",
+                             {.meaning = "elements of one", .example = "128"}),
+      of_mixers<&M::value_heads>("/model/linear_attention/value_heads",
+                                 {.meaning = "heads of values", .example = "32"}),
+      of_mixers<&M::value_dim>("/model/linear_attention/value_dim",
+                               {.meaning = "elements of one", .example = "128"}),
+      of_mixers<&M::linear_conv>("/model/linear_attention/conv",
+                                 {.meaning = "width of its convolution [4]", .example = "4"}),
+      of_model<&RunModel::attention_gate>(
+          "/model/attention_output_gate",
+          {.meaning = "what attention gives is multiplied by a gate of the token",
+           .example = "true"}),
   };
 }
 
 std::vector<RunKey> sparse_keys() {
   return {
-      unmodelled("/model/attention_output_gate", kFlag, "a gate of attention's output",
-                 "what attention gives is multiplied by a gate of the token", "true"),
       unmodelled("/model/sparse_attention/kind", kText, kSparse,
                  "attention to keys that an index chooses: dsa, csa, nsa ..", R"("csa")", ""),
       unmodelled("/model/sparse_attention/index_heads", kCount, kSparse, "heads of the index", "64",
@@ -335,7 +373,7 @@ std::vector<RunKey> tower_keys() {
 
 std::vector<RunKey> model_keys() {
   return together({size_keys(), layer_keys(), window_keys(), latent_keys(), routed_keys(),
-                   routing_keys(), mixer_keys(), sparse_keys(), tower_keys()});
+                   routing_keys(), mixer_keys(), state_keys(), sparse_keys(), tower_keys()});
 }
 
 }  // namespace zplan

@@ -103,6 +103,63 @@ std::int64_t dense_layers_of(const RunModel& m, std::vector<std::string>& flags)
   return rest;
 }
 
+// Of a layer behind its mixer, where no pattern says it.
+FeedForward behind_mixer(const RunModel& m, std::int64_t layer) {
+  if (!m.experts) return FeedForward::kMlp;
+  ExpertShape experts;
+  experts.dense_layers = m.routed.dense_layers.value_or(0);
+  experts.every = m.routed.every.value_or(1);
+  return experts.is_in(layer) ? FeedForward::kExperts : FeedForward::kMlp;
+}
+
+void add_mixers(const RunModel& m, ModelConfig& model) {
+  const RunMixers& mixers = m.mixers;
+  model.layer.attention_gate = m.attention_gate.value_or(false);
+  if (mixers.pattern) model.pattern = pattern_of(*mixers.pattern, m.layers);
+  if (mixers.kind) {
+    for (std::int64_t i = 0; i < m.layers; ++i) {
+      const bool attends = mixers.every && (i + 1) % *mixers.every == 0;
+      model.pattern.push_back({attends ? Mixer::kAttention : Mixer::kDelta, behind_mixer(m, i)});
+    }
+  }
+  if (model.layers_with(Mixer::kMamba) > 0) {
+    MambaShape& shape = model.mamba.emplace();
+    shape.heads = *mixers.heads;
+    shape.head_size = *mixers.head_dim;
+    shape.groups = mixers.groups.value_or(shape.groups);
+    shape.state = *mixers.state;
+    shape.conv = mixers.conv.value_or(shape.conv);
+    shape.chunk = mixers.chunk.value_or(shape.chunk);
+  }
+  if (model.layers_with(Mixer::kDelta) > 0) {
+    DeltaShape& shape = model.delta.emplace();
+    shape.key_heads = *mixers.key_heads;
+    shape.key_size = *mixers.key_dim;
+    shape.value_heads = *mixers.value_heads;
+    shape.value_size = *mixers.value_dim;
+    shape.conv = mixers.linear_conv.value_or(shape.conv);
+  }
+}
+
+// What of mixers makes no model.
+std::optional<std::string> inexpressible_mixers(const RunModel& m) {
+  const RunMixers& mixers = m.mixers;
+  if (mixers.pattern && mixers.kind) return "a hybrid pattern beside linear attention";
+  if (mixers.pattern) {
+    if (const std::string fault = pattern_fault(*mixers.pattern, m.layers); !fault.empty())
+      return fmt::format("hybrid pattern {}: {}", in_quotes(*mixers.pattern), fault);
+    const bool has_sizes = mixers.heads && mixers.head_dim && mixers.state;
+    if (mixers.pattern->find('M') != std::string::npos && !has_sizes)
+      return "Mamba layers of a size that is not stated";
+    if (mixers.pattern->find('G') != std::string::npos)
+      return "a pattern with G: linear_attention states gated delta nets";
+  }
+  const bool has_sizes =
+      mixers.key_heads && mixers.key_dim && mixers.value_heads && mixers.value_dim;
+  if (mixers.kind && !has_sizes) return "linear attention of a size that is not stated";
+  return std::nullopt;
+}
+
 void add_experts(const RunModel& m, ModelConfig& model, std::vector<std::string>& flags) {
   if (!m.experts) return;
   const RunExpertModel& routed = m.routed;
@@ -110,8 +167,10 @@ void add_experts(const RunModel& m, ModelConfig& model, std::vector<std::string>
   e.count = *m.experts;
   e.per_token = *m.top_k;
   e.ffn = *m.expert_ffn;
-  e.dense_layers = dense_layers_of(m, flags);
-  e.every = routed.every.value_or(e.every);
+  if (!model.has_pattern()) {
+    e.dense_layers = dense_layers_of(m, flags);
+    e.every = routed.every.value_or(e.every);
+  }
   e.shared_ffn = m.shared_expert_ffn.value_or(0);
   if (routed.scores == "sigmoid") e.scores = Scores::kSigmoid;
   e.renormalised = routed.renormalised.value_or(e.renormalised);
@@ -133,6 +192,7 @@ void add_experts(const RunModel& m, ModelConfig& model, std::vector<std::string>
 
 std::optional<std::string> inexpressible_model(const RunModel& m) {
   if (m.experts && !(m.top_k && m.expert_ffn)) return "experts of a width that is not stated";
+  if (auto why = inexpressible_mixers(m)) return why;
   const std::string_view position = position_of(m);
   if (position != kLearned && position != kRope && position != kAlibi && position != kNone)
     return fmt::format("positions {}", in_quotes(position));
@@ -166,6 +226,7 @@ ModelConfig model_of(const RunRecord& run, std::vector<std::string>& flags) {
   if (rotary) model.rope_theta = m.rope_theta.value_or(kUsualTheta);
   add_latent(m.latent, model);
   add_features(m, model);
+  add_mixers(m, model);
   add_experts(m, model, flags);
   model.mtp_layers = m.mtp_layers.value_or(0);
   model.global_batch = run.global_batch.value_or(1);

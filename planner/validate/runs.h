@@ -54,6 +54,14 @@ struct RunWindow {
   std::optional<std::int64_t> tokens, window_layers, full_layers;
 };
 
+// Mixers beside attention: a letter for each layer, sizes of Mamba-2, and of a gated delta net in
+// all layers but every so-many-th.
+struct RunMixers {
+  std::optional<std::string> pattern, kind;
+  std::optional<std::int64_t> heads, head_dim, groups, state, conv, chunk;
+  std::optional<std::int64_t> every, key_heads, key_dim, value_heads, value_dim, linear_conv;
+};
+
 struct RunModel {
   std::string name, family;
   std::int64_t layers = 0, hidden = 0;
@@ -72,6 +80,8 @@ struct RunModel {
   std::optional<double> attention_cap, logit_cap;  // c of c tanh(x / c)
   std::optional<std::string> biases, activation, parallel_residual;
   std::optional<bool> qk_norm, attention_sinks, post_norms, embedding_norm, scaled_embedding;
+  std::optional<bool> attention_gate;
+  RunMixers mixers;
   RunLatent latent;
   RunExpertModel routed;
   RunWindow window;

@@ -116,6 +116,22 @@ constexpr Mixed kModels[] = {
      R"("encoder_layers": 2, "residual_of_norm": true, "head_transform": true)"},
     {"SegmentsAndATransformedHead",
      R"("segments": 3, "head_transform": true, "activation": "gelu", "unused_positions": 2)"},
+    {"MambaAndAttentionInTurns",
+     R"("architecture": "llama", "position": "none", "kv_heads": 2, "layer_pattern": "M-*M",
+        "mamba_heads": 8, "mamba_head_size": 8, "mamba_groups": 2, "mamba_state": 6,
+        "mamba_chunk": 8)"},
+    {"MambaWithExpertsBesideAttention",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "layer_pattern": "ME *E ME ME",
+        "mamba_heads": 4, "mamba_head_size": 16, "mamba_groups": 2, "mamba_state": 16,
+        "experts": 4, "experts_per_token": 2, "residual_factor": 0.5)"},
+    {"MambaBeforeAModuleThatPredictsFurther",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "layer_pattern": "M*EE",
+        "mamba_heads": 4, "mamba_head_size": 8, "mamba_groups": 2, "mamba_state": 8, "experts": 4,
+        "experts_per_token": 2, "mtp_layers": 1)"},
+    {"GatedDeltaNetsAndGatedAttention",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "layer_pattern": "G- *-",
+        "attention_gate": true, "qk_norm": true, "delta_key_heads": 2, "delta_value_heads": 4,
+        "delta_key_size": 12, "delta_value_size": 8, "delta_chunk": 12)"},
     {"LogitsScaled", R"("scaled_logits": true, "norm": "rmsnorm")"},
     {"NormsBehindBranchesAloneAndOfAllHeads",
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 4, "head_size": 24,
@@ -462,6 +478,7 @@ bool goes_with(const Plan& plan, const ModelConfig& model) {
   const bool is_of_experts = plan.parallel.ep > 1 || plan.capacity_factor > 0;
   if (plan.parallel.ring > 1 && !model.has_plain_scores()) return false;
   if (model.encoder_layers > 0 || model.mtp_layers > 0) return !illegal(plan, shape_of(model));
+  if (model.has_states() && (plan.parallel.cp > 1 || plan.gather.tiles() > 1)) return false;
   if (!model.experts) return !is_of_experts;
   return plan.gather.tiles() == 1 && (plan.parallel.cp == 1 || !model.balances_experts()) &&
          (plan.unit_layers() == 1 || model.first_layers() == 0);
@@ -515,7 +532,10 @@ void expect_like_one_rank(const Mixed& mixed, const TrainedChoice& trained, Trie
       cuts_turns = cuts_turns || plan.layers_of_piece(model.layers, piece) % kinds != 0;
     for (const RecomputeRun& run : plan.recompute)
       cuts_turns = cuts_turns || run.layers % kinds != 0;
-    if (cuts_turns) continue;
+    // Layers of a pattern need no whole turns, but for several that are replayed together.
+    const bool one_by_one = plan.unit_layers() == 1 && plan.checkpoint_layers == 1;
+    if (plan.gather.owned() && kinds > 1) continue;
+    if (cuts_turns && !(model.has_pattern() && one_by_one)) continue;
     const bool is_first = tried.strategies.insert(what).second;
     if (tried.legal_plans.skips() && !is_first) continue;
     ASSERT_EQ(illegal(plan, shape_of(model.experts ? model : of_every_second)), std::nullopt);

@@ -28,10 +28,12 @@ import golden_blender
 import golden_dense
 import golden_families
 import golden_deepseek
+import golden_delta
 import golden_gated_experts
 import golden_gpt2
 import golden_gpt_oss
 import golden_llama
+import golden_mamba
 import golden_mixtral
 import golden_mla
 import golden_qwen3
@@ -46,7 +48,7 @@ TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
           *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
           golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, *golden_dense.MODELS,
-          golden_gated_experts.MODEL)
+          golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL)
 
 TRAIN = {
     "seed": 0,
@@ -69,7 +71,7 @@ GRADIENT_STEPS = (0, 4)  # steps whose gradients are stored
 
 
 def initial_values(model, name, shape):
-    if name.endswith((".bias", ".sinks")):
+    if name.endswith((".bias", ".sinks", ".dt_bias", ".A_log")):
         return np.zeros(shape)
     if len(shape) == 1:  # gain of a norm
         return np.ones(shape)

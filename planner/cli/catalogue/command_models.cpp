@@ -114,7 +114,9 @@ Sheet detail_sheet(const NamedModel& named) {
   const char* attention = m.layer.bidirectional  ? "12 L a s"
                           : m.encoder_layers > 0 ? "12 or, of a decoder's layers, 18 L a s"
                           : m.layer.window > 0   ? "6 L a s, less in windows"
-                                                 : "6 L a s";
+                          : m.has_states()  ? "6 L a s of layers with attention + those of states"
+                          : m.has_pattern() ? "6 L a s of layers with attention"
+                                            : "6 L a s";
   table.words_row(
       {"flop per token", model["model_flop_per_token"],
        fmt::format("6 N{} + {}, a columns of heads: forward and backward, no recomputation",

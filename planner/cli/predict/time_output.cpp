@@ -87,7 +87,8 @@ Sheet split_sheet(const sim::SimResult& sim) {
 std::string attention_words(const ModelConfig& model) {
   const LayerFeatures& layer = model.layer;
   const bool is_plain = !layer.bidirectional && model.encoder_layers == 0 && layer.window == 0 &&
-                        !model.latent && model.heads * model.head_size() == model.hidden;
+                        !model.has_pattern() && !model.latent &&
+                        model.heads * model.head_size() == model.hidden;
   return is_plain ? "6 L h s flop" : "attention's flop";
 }
 

@@ -163,7 +163,9 @@ class Need {
   // highest peak of the device. Of models whose elements do so for every token.
   Seconds least_time(const Cluster& cluster, const Pins& pins) const {
     constexpr double kFlops = 6;
-    if (model_.experts || model_.encoder_layers > 0 || pins.has("/train/what")) return {0};
+    if (model_.experts || model_.encoder_layers > 0 || model_.has_pattern() ||
+        pins.has("/train/what"))
+      return {0};
     double peak = 0;
     for (const auto& [format, rate] : cluster.node.device.peaks) peak = std::max(peak, rate.value);
     const auto elements = static_cast<double>(matmul_parameter_count(model_));

@@ -34,6 +34,8 @@ class ModelReading {
     if (options_.has("--num-experts") && !is_dense_fork()) read_experts();
     if (options_.flag("--multi-latent-attention")) read_latent();
     read_mtp();
+    read_hybrid();
+    read_variant();
     try {
       validate(model_);
     } catch (const Error& error) {
@@ -165,6 +167,56 @@ class ModelReading {
     model_.mtp_layers = options_.integer("--mtp-num-layers", 0, kMostSize);
     if (model_.mtp_layers > 0)
       model_.mtp_loss = options_.number("--mtp-loss-scaling-factor", 0, 1e6);
+  }
+
+  // A letter for each layer, which has one branch.
+  void read_hybrid() {
+    const auto pattern = options_.find("--hybrid-override-pattern");
+    if (!pattern) return;
+    const std::string words = pattern->string();
+    if (words.find_first_of("|/ ") != std::string::npos)
+      pattern->fail_expected("a letter for each layer, without stages and predictors");
+    if (const std::string fault = pattern_fault(words, model_.layers); !fault.empty())
+      pattern->fail(fault);
+    take_pattern(pattern_of(words, model_.layers));
+    if (model_.layers_with(Mixer::kMamba) == 0) return;
+    MambaShape& mamba = model_.mamba.emplace();
+    mamba.head_size = size("--mamba-head-dim", 64);
+    mamba.heads = size("--mamba-num-heads", 2 * model_.hidden / mamba.head_size);
+    mamba.groups = size("--mamba-num-groups", 8);
+    mamba.state = size("--mamba-state-dim", 128);
+    constexpr std::int64_t kChunk = 128;  // of its MambaMixer [MegatronCore ssm/mamba_mixer.py]
+    mamba.chunk = kChunk;
+  }
+
+  // Gated delta nets in all layers but every so-many-th, each before an MLP or experts.
+  void read_variant() {
+    model_.layer.attention_gate = options_.flag("--attention-output-gate");
+    const auto variant = options_.find("--experimental-attention-variant");
+    if (!variant) return;
+    if (variant->string() != "gated_delta_net") variant->fail_expected("gated_delta_net or none");
+    const std::int64_t every = options_.integer("--linear-attention-freq", 1, kMostLayers);
+    LayerPattern pattern;
+    for (std::int64_t i = 0; i < model_.layers; ++i)
+      pattern.push_back({(i + 1) % every == 0 ? Mixer::kAttention : Mixer::kDelta,
+                         model_.parts_of(i).feed_forward});
+    take_pattern(std::move(pattern));
+    DeltaShape& delta = model_.delta.emplace();
+    delta.key_heads = size("--linear-num-key-heads", 16);
+    delta.value_heads = size("--linear-num-value-heads", 32);
+    delta.key_size = size("--linear-key-head-dim", 128);
+    delta.value_size = size("--linear-value-head-dim", 128);
+    delta.conv = size("--linear-conv-kernel-dim", delta.conv);
+  }
+
+  // A pattern says which layers have experts.
+  void take_pattern(LayerPattern pattern) {
+    model_.pattern = std::move(pattern);
+    if (!model_.experts) return;
+    model_.experts->dense_layers = 0;
+    model_.experts->every = 1;
+    if (model_.layers_with(FeedForward::kExperts) == 0) model_.experts.reset();
+    if (model_.experts && !model_.has_mlp()) model_.ffn = model_.experts->ffn;
   }
 
   // A list as Python writes it.

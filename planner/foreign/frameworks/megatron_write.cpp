@@ -49,6 +49,7 @@ class MegatronWriting {
     flag("--add-qkv-bias", model_.biases == Biases::kQkv);
     flag("--qk-layernorm", model_.qk_norm);
     write_positions();
+    if (model_.has_pattern()) write_pattern();
     if (model_.mtp_layers > 0) {
       keys_.add("--mtp-num-layers", model_.mtp_layers);
       keys_.add("--mtp-loss-scaling-factor", model_.mtp_loss);
@@ -57,6 +58,31 @@ class MegatronWriting {
     keys_.add("--vocab-size", model_.vocab);
     keys_.add("--tokenizer-type", "NullTokenizer");
     flag("--mock-data");
+  }
+
+  // A pattern with a letter for each layer, or turns that end with attention.
+  void write_pattern() {
+    std::string letters;
+    for (const LayerParts& parts : model_.pattern) letters += layer_word(parts);
+    const auto layers = static_cast<std::size_t>(model_.layers);
+    if (letters.size() == layers) keys_.add("--hybrid-override-pattern", letters);
+    if (letters.size() == layers) flag("--is-hybrid-model");
+    if (const auto& mamba = model_.mamba) {
+      keys_.add("--mamba-num-heads", mamba->heads);
+      keys_.add("--mamba-head-dim", mamba->head_size);
+      keys_.add("--mamba-num-groups", mamba->groups);
+      keys_.add("--mamba-state-dim", mamba->state);
+    }
+    flag("--attention-output-gate", model_.layer.attention_gate);
+    if (!model_.delta) return;
+    const DeltaShape& delta = *model_.delta;
+    keys_.add("--experimental-attention-variant", "gated_delta_net");
+    keys_.add("--linear-attention-freq", model_.kind_layers());
+    keys_.add("--linear-num-key-heads", delta.key_heads);
+    keys_.add("--linear-num-value-heads", delta.value_heads);
+    keys_.add("--linear-key-head-dim", delta.key_size);
+    keys_.add("--linear-value-head-dim", delta.value_size);
+    keys_.add("--linear-conv-kernel-dim", delta.conv);
   }
 
   void write_positions() {

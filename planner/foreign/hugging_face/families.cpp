@@ -164,13 +164,22 @@ constexpr Refused kRefused[] = {
      "its layers have heads of several shapes in turn, which models here have not"},
     {"whisper", "it reads sound, and models here text"},
     {"mllama", "some of its layers attend to the vision tower, which models here have not"},
+    {"falcon_h1",
+     "its layers have Mamba-2 and attention side by side with factors of each part, which models "
+     "here have not"},
+    {"jamba",
+     "its layers have Mamba-1, whose states have a decay of each channel, which models "
+     "here have not"},
+    {"kimi_linear", "its delta nets have a gate of each channel, which models here have not"},
+    {"zamba2", "its layers share an attention block, which models here have not"},
     {"gemma3n", "its layers have embeddings of their own, which models here have not"},
 };
 
 // A model that several can say is written as of the first of them: those that turn other pairs of a
 // head's elements are the last.
-std::array<std::span<const Family>, 4> all_families() {
-  return {llama_families(), expert_families(), other_families(), dense_families()};
+std::array<std::span<const Family>, 5> all_families() {
+  return {llama_families(), expert_families(), other_families(), dense_families(),
+          hybrid_families()};
 }
 
 }  // namespace

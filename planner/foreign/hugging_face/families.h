@@ -23,13 +23,14 @@ struct Family {
   FamilyReader read;
   std::string_view like{};  // another type, whose layers are the same and whose name is written
 };
-// Those of Llama's kind, the common ones and others, with a mixture of experts, and the rest; each
-// table stands with its readers. One more is a row there and, made by
+// Those of Llama's kind, the common ones and others, with a mixture of experts, with mixers of a
+// state, and the rest; each table stands with its readers. One more is a row there and, made by
 // tests/frameworks/hugging_face_defaults.py, one of defaults.json.
 std::span<const Family> llama_families();
 std::span<const Family> expert_families();
 std::span<const Family> other_families();
 std::span<const Family> dense_families();
+std::span<const Family> hybrid_families();
 
 // Of a type that is not read: null.
 const Family* find_family(std::string_view model_type);

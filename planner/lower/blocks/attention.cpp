@@ -21,6 +21,11 @@ std::vector<HeadNorm> make_norms(LayerMaker inside, const Heads& n, const Attent
           {inside, Part::kKeyNorm, "key_norm", n.queries, n.keys, n.size, shape.norm_epsilon, kOp}};
 }
 
+std::optional<AttentionGate> make_gate(LayerMaker& maker, const AttentionShape& shape) {
+  if (!shape.gate) return std::nullopt;
+  return std::optional<AttentionGate>(std::in_place, maker, shape.heads);
+}
+
 std::optional<WholeNorm> make_whole_norm(LayerMaker& maker, const AttentionShape& shape) {
   if (!shape.whole_qk_norm) return std::nullopt;
   return WholeNorm(maker, shape.heads, shape.heads.piece(maker.pieces()), shape.norm_epsilon);
@@ -28,15 +33,31 @@ std::optional<WholeNorm> make_whole_norm(LayerMaker& maker, const AttentionShape
 
 }  // namespace
 
+AttentionGate::AttentionGate(LayerMaker& maker, const Heads& heads)
+    : linear(maker, Part::kAttentionGate, "attention_gate",
+             {.in = maker.h(), .out = {heads.out_width()}}, LayerOperator::kQkv) {
+  const auto add = [&](const char* name, LayerOperator op) {
+    return maker.values.add({.name = name,
+                             .shape = {maker.tokens(), heads.out_width() / maker.pieces()},
+                             .dtype = maker.compute(),
+                             .of = op,
+                             .tiled = true});
+  };
+  gate = add("gate", LayerOperator::kQkv);
+  gated = add("attention.gated", LayerOperator::kAttention);
+}
+
 SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
     : ropes_(shape.ropes.begin(), shape.ropes.end()),
       qkv_(make_qkv(maker, shape)),
+      gate_(make_gate(maker, shape)),
       core_(maker, shape.heads.piece(maker.pieces()), shape.scores),
       by_head_{maker.b(), core_.inside(maker).s(), core_.heads().all(), core_.heads().size},
       norms_(make_norms(core_.inside(maker), core_.heads(), shape)),
       whole_norm_(make_whole_norm(maker, shape)),
       projection_(maker, Part::kProjection, "proj", "projection", shape.heads.out_width(),
-                  shape.projection_bias, LayerOperator::kProjection) {}
+                  shape.projection_bias,
+                  shape.ends_layer ? std::nullopt : std::optional(LayerOperator::kProjection)) {}
 
 View SelfAttention::by_head(View qkv) const {
   qkv.shape = by_head_;
@@ -55,8 +76,23 @@ std::vector<Use> SelfAttention::all_uses() const {
   return all;
 }
 
+View SelfAttention::projected(LayerPass& to) const {
+  return gate_ ? to[gate_->gated] : core_.out(to);
+}
+
+// From the gradient of what the projection reads to that of what attention gives and of the gate.
+View SelfAttention::gate_backward(LayerPass& to, const View& dgated, const View& dattention) const {
+  const View dgate = to.handed(Part::kAttentionGate, "d.gate", dgated.shape, true);
+  if (to.emits_inputs())
+    to.kernel(Part::kGatedAttention, KernelId::kGateBackward,
+              {read(dgated), read(core_.out(to)), read(to[gate_->gate]), write(dattention),
+               write(dgate)});
+  return dgate;
+}
+
 void SelfAttention::forward(LayerPass& to, const View& x) const {
   if (to.emits(LayerOperator::kQkv)) {
+    if (gate_) gate_->linear.forward(to, x, to[gate_->gate]);
     const View made = core_.made(to);
     qkv_.forward(to, x, made);
     if (whole_norm_) whole_norm_->forward(to, made);
@@ -66,8 +102,11 @@ void SelfAttention::forward(LayerPass& to, const View& x) const {
     core_.settle(to, entered);
   }
   core_.forward(to);
-  if (to.emits(LayerOperator::kProjection))
-    projection_.linear.forward(to, core_.out(to), to[partial()]);
+  if (gate_ && to.emits(LayerOperator::kAttention))
+    to.kernel(Part::kGatedAttention, KernelId::kGateForward,
+              {read(core_.out(to)), read(to[gate_->gate]), write(to[gate_->gated])});
+  if (to.emits(projection_.linear.use().op))
+    projection_.linear.forward(to, projected(to), to[partial()]);
 }
 
 void SelfAttention::backward_before_tiles(LayerPass& to) const {
@@ -78,13 +117,21 @@ void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const
   const View dattention = core_.out_gradient(to);
   const View dqkv = to.handed_tokens(Part::kQkv, "d.qkv", core_.width());
   core_.replay(to);
-  projection_.linear.backward(to, core_.out(to), dy, write(dattention));
+  View dgate;
+  if (gate_) {
+    const View dgated = to.scratch("d.gated", to[gate_->gated].shape);
+    projection_.linear.backward(to, projected(to), dy, write(dgated));
+    dgate = gate_backward(to, dgated, dattention);
+  } else {
+    projection_.linear.backward(to, core_.out(to), dy, write(dattention));
+  }
   core_.backward(to, dattention, dqkv, [&](const View& inside) {
     if (const Rope* turns = rope(to)) turns->backward(to, by_head(inside), core_.heads().rotated());
     for (const HeadNorm& norm : norms_) norm.backward(to, by_head(inside));
   });
   if (whole_norm_) whole_norm_->backward(to, dqkv);
   qkv_.backward(to, x, dqkv, to.add_tiles(dx));
+  if (gate_) gate_->linear.backward(to, x, dgate, update(dx));
 }
 
 void SelfAttention::backward_after_tiles(LayerPass& to, const View&, const View&) const {

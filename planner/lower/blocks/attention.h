@@ -25,6 +25,16 @@ struct AttentionShape {
   AttentionScores scores{};
   bool qkv_bias = false;
   bool projection_bias = false;
+  bool gate = false;        // of what it gives (layer_features.h)
+  bool ends_layer = false;  // no more of the layer follows, for which the projection is replayed
+};
+
+// A gate of what attention gives: its product, and what the projection reads.
+struct AttentionGate {
+  AttentionGate(LayerMaker& maker, const Heads& heads);
+
+  Linear linear;        // [h, a d]
+  Value gate, gated{};  // [T, a d] each
 };
 
 class SelfAttention : public Body {
@@ -40,11 +50,14 @@ class SelfAttention : public Body {
   void backward_after_tiles(LayerPass& to, const View& x, const View& dx) const override;
 
  private:
-  View by_head(View qkv) const;  // inside, [b, s, n, d]
+  View by_head(View qkv) const;         // inside, [b, s, n, d]
+  View projected(LayerPass& to) const;  // what the projection reads
+  View gate_backward(LayerPass& to, const View& dgated, const View& dattention) const;
   const Rope* rope(const LayerPass& to) const;
 
   std::vector<Rope> ropes_;
   Linear qkv_;  // [h, c], c = (a + 2 g) d
+  std::optional<AttentionGate> gate_;
   ExchangedCore core_;
   Shape by_head_;
   std::vector<HeadNorm> norms_;  // of queries and of keys, or none

@@ -6,8 +6,11 @@
 #include "planner/lower/blocks/attention.h"
 #include "planner/lower/blocks/cross_attention.h"
 #include "planner/lower/blocks/experts.h"
+#include "planner/lower/blocks/gated_delta.h"
 #include "planner/lower/blocks/latent_attention.h"
+#include "planner/lower/blocks/mamba.h"
 #include "planner/lower/blocks/mlp.h"
+#include "planner/plan/pattern_cuts.h"
 
 namespace zplan {
 namespace {
@@ -53,14 +56,18 @@ AttentionShape attention_of(const ModelConfig& model) {
   shape.norm_epsilon = model.layer.norm_epsilon;
   shape.ropes = ropes_of(model);
   shape.scores = scores_of(model);
+  shape.gate = model.layer.attention_gate;
   shape.qkv_bias = model.biases != Biases::kNone;
   shape.projection_bias = model.has_output_biases();
   return shape;
 }
 
-std::unique_ptr<Body> make_attention(LayerMaker& maker, const ModelConfig& model) {
+// `is_last`: nothing follows in the layer.
+std::unique_ptr<Body> make_attention(LayerMaker& maker, const ModelConfig& model, bool is_last) {
   if (model.latent) return std::make_unique<LatentAttention>(maker, model);
-  return std::make_unique<SelfAttention>(maker, attention_of(model));
+  AttentionShape shape = attention_of(model);
+  shape.ends_layer = is_last;
+  return std::make_unique<SelfAttention>(maker, shape);
 }
 
 ActivationFunction function_of(const ModelConfig& model) {
@@ -105,8 +112,50 @@ Branch make_cross_attention(LayerMaker& m, const ModelConfig& model) {
   return {norm, std::move(attention), std::nullopt, sum, out};
 }
 
-// Attention, to an encoder's output where there is one, then the MLP. An operator begins with the
-// norm before its product. The masks of dropout lie side by side.
+std::unique_ptr<Body> make_mixer(LayerMaker& maker, const ModelConfig& model, Mixer mixer,
+                                 bool is_last) {
+  if (mixer == Mixer::kMamba)
+    return std::make_unique<Mamba>(maker, *model.mamba, model.layer.norm_epsilon);
+  if (mixer == Mixer::kDelta)
+    return std::make_unique<GatedDelta>(maker, *model.delta, model.layer.norm_epsilon);
+  return make_attention(maker, model, is_last);
+}
+
+// The operator that the sum behind a mixer is replayed with.
+std::optional<LayerOperator> gives(const LayerParts& parts) {
+  if (parts.mixer != Mixer::kAttention || parts.feed_forward == FeedForward::kNone)
+    return std::nullopt;
+  return LayerOperator::kProjection;
+}
+
+// The masks of dropout lie side by side, whatever comes between.
+struct LayerSums {
+  Value middle;  // behind the mixer, where something follows
+  Residual mixer, last;
+};
+LayerSums make_sums(LayerMaker& m, const LayerParts& parts, bool parallel, std::int64_t factor) {
+  const auto op = gives(parts);
+  Value middle;
+  if (parts.mixer != Mixer::kNone && parts.feed_forward != FeedForward::kNone)
+    middle = m.values.add({.name = "middle",
+                           .shape = {m.local_tokens(), m.h()},
+                           .dtype = m.compute(),
+                           .of = op,
+                           .life = parallel ? Life::kForward : Life::kBackward});
+  const bool one = !middle, mixer_alone = parts.feed_forward == FeedForward::kNone;
+  if (one) {
+    const Residual sum = mixer_alone
+                             ? Residual(m, Part::kAttentionResidual, std::nullopt, "mask1", factor)
+                             : Residual(m, Part::kMlpResidual, std::nullopt, "mask2", factor);
+    return {middle, sum, sum};
+  }
+  const Residual first(m, Part::kAttentionResidual, op, "mask1", factor);
+  return {middle, first, Residual(m, Part::kMlpResidual, std::nullopt, "mask2", factor)};
+}
+
+// A mixer of tokens, usually attention, to an encoder's output where there is one, then the MLP or
+// experts; a layer of a pattern may lack one of them. An operator begins with the norm before its
+// product.
 LayerKind make_layer(const std::string& name, const LayerRange& layers, const ModelConfig& model,
                      const Maker& maker) {
   std::optional<NormKind> norm;
@@ -114,34 +163,34 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
   const std::optional<NormKind> first_norm = model.layer.bare_first_branch ? std::nullopt : norm;
   const ParallelResidual parallel = model.layer.parallel_residual;
   const bool keeps_sums = model.layer.has_post_norms() && !maker.sequence_parallel();
-  constexpr auto kAttentionGives = LayerOperator::kProjection;
+  const LayerParts parts = model.has_pattern() ? model.parts_of(0) : LayerParts{};
   LayerKind layer{
       name, layers, {}, {}, parallel != ParallelResidual::kNone, model.layer.residual_of_norm};
   maker.params.begin_kind(layer.name, layers);
   LayerMaker m{maker, layer.values, keeps_sums};
-  m.params.begin("qkv", Part::kQkv);
-  BranchNorm norm1(m, first_norm, Part::kAttentionNorm, "norm1", "1");
-  auto attention = make_attention(m, model);
-  auto post1 = make_post_norm(m, model, Part::kAttentionPostNorm, "1", kAttentionGives);
-  const Value middle = m.values.add({.name = "middle",
-                                     .shape = {m.local_tokens(), m.h()},
-                                     .dtype = m.compute(),
-                                     .of = kAttentionGives,
-                                     .life = layer.parallel ? Life::kForward : Life::kBackward});
-  const std::int64_t factor = model.layer.residual_factor;
-  Residual sum1(m, Part::kAttentionResidual, kAttentionGives, "mask1", factor);
-  Residual sum2(m, Part::kMlpResidual, std::nullopt, "mask2", factor);
-  std::optional<Branch> cross;
-  if (model.encoder_layers > 0) cross = make_cross_attention(m, model);
+  std::optional<BranchNorm> norm1;
+  std::unique_ptr<Body> mixer;
+  std::optional<PostNorm> post1;
+  if (parts.mixer != Mixer::kNone) {
+    const bool attends = parts.mixer == Mixer::kAttention;
+    m.params.begin(attends ? "qkv" : "state_in", attends ? Part::kQkv : Part::kStateIn);
+    norm1.emplace(m, first_norm, Part::kAttentionNorm, "norm1", "1");
+    mixer = make_mixer(m, model, parts.mixer, parts.feed_forward == FeedForward::kNone);
+    post1 = make_post_norm(m, model, Part::kAttentionPostNorm, "1", LayerOperator::kProjection);
+  }
+  const LayerSums sums = make_sums(m, parts, layer.parallel, model.layer.residual_factor);
+  if (mixer)
+    layer.branches.emplace_back(*norm1, std::move(mixer), std::move(post1), sums.mixer,
+                                sums.middle);
+  if (model.encoder_layers > 0) layer.branches.push_back(make_cross_attention(m, model));
+  if (parts.feed_forward == FeedForward::kNone) return layer;
   m.params.begin(model.experts ? "router" : "fc1", model.experts ? Part::kRouter : Part::kFc1);
   BranchNorm norm2 = parallel == ParallelResidual::kOneNorm
-                         ? norm1.shared_by(Part::kMlpNorm)
+                         ? norm1->shared_by(Part::kMlpNorm)
                          : BranchNorm(m, norm, Part::kMlpNorm, "norm2", "2");
   auto mlp = make_mlp(m, model);
   auto post2 = make_post_norm(m, model, Part::kMlpPostNorm, "2", std::nullopt);
-  layer.branches.emplace_back(norm1, std::move(attention), std::move(post1), sum1, middle);
-  if (cross) layer.branches.push_back(std::move(*cross));
-  layer.branches.emplace_back(norm2, std::move(mlp), std::move(post2), sum2, Value{});
+  layer.branches.emplace_back(norm2, std::move(mlp), std::move(post2), sums.last, Value{});
   return layer;
 }
 
@@ -244,7 +293,25 @@ std::vector<LayerKind> Decoder::make_layers(const std::vector<Kind>& kinds, cons
   return layers;
 }
 
-std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model) {
+// Those of a turn; or each run of equal layers by itself, those of modules among them.
+std::vector<Decoder::Kind> Decoder::kinds_of_pattern(const ModelConfig& model, bool in_turns) {
+  std::vector<Kind> kinds;
+  const std::int64_t count = in_turns ? model.kind_layers() : model.all_layers();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool goes_on =
+        !in_turns && i > 0 && i != model.layers && model.parts_of(i) == model.parts_of(i - 1);
+    if (!goes_on) kinds.push_back({layer_of_pattern(model, i)});
+    if (in_turns) continue;
+    if (!goes_on) kinds.back().layers.first = static_cast<std::int32_t>(i);
+    ++kinds.back().layers.count;
+  }
+  return kinds;
+}
+
+std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model, const Plan& plan,
+                                             PatternTurns turns) {
+  if (model.has_pattern())
+    return kinds_of_pattern(model, turns == PatternTurns::kWhole || comes_in_turns(plan, model));
   const ModelConfig plain = plain_layers_of(model);
   if (model.kind_layers() > 1) {
     std::vector<Kind> turn;
@@ -260,8 +327,9 @@ std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model) {
   return {{plain, {0, first}}, {rest, {first, others}}};
 }
 
-Decoder::Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels)
-    : Decoder(model, kinds_of(model), plan, kernels) {}
+Decoder::Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels,
+                 PatternTurns turns)
+    : Decoder(model, kinds_of(model, plan, turns), plan, kernels) {}
 
 Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
                  const KernelSet& kernels)
@@ -278,7 +346,7 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
                  const KernelSet& kernels)
     : params_(plan.train),
       maker_{{plan, kernels, model.hidden, model.layers, plan.rank_sequence(),
-              model.layer.turn_layers(), model.mtp_layers},
+              model.layer.turn_layers(), model.has_pattern(), model.mtp_layers},
              Naming(model),
              params_},
       vocabulary_(vocabulary_of(model, plan)),

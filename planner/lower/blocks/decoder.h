@@ -30,10 +30,14 @@ struct MtpModule {
   NormBlock final_norm;
 };
 
+// Whether layers of a pattern come in whole turns of it: where the plan has them so, or always.
+enum class PatternTurns : std::uint8_t { kAsPlanned, kWhole };
+
 class Decoder {
  public:
   // The first layers may be of a kind of their own: those of an encoder, or without experts.
-  Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels);
+  Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels,
+          PatternTurns turns = PatternTurns::kAsPlanned);
   // The layers are those of several models, which take turns.
   Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
           const KernelSet& kernels);
@@ -66,7 +70,8 @@ class Decoder {
   };
   Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const Plan& plan,
           const KernelSet& kernels);
-  static std::vector<Kind> kinds_of(const ModelConfig& model);
+  static std::vector<Kind> kinds_of(const ModelConfig& model, const Plan& plan, PatternTurns turns);
+  static std::vector<Kind> kinds_of_pattern(const ModelConfig& model, bool in_turns);
   static std::vector<LayerKind> make_layers(const std::vector<Kind>& kinds, const Maker& maker);
 
   ParamTable params_;  // as the blocks below state them, in the order of a forward

@@ -33,6 +33,8 @@ struct ParamSpec {
   std::int64_t balance_rate = 0;
   // Of one that is cut by columns: the dimension of `stored` that is cut, where it is not the last.
   std::optional<std::size_t> cut_dimension{};
+  // Whether an optimizer of matrices updates it as one, if it decays and is cut.
+  bool is_matrix = true;
   // Of one outside the layers: what each rank has of it is worked off in so many.
   std::int32_t tiles = 1;
 };

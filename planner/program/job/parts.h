@@ -32,6 +32,8 @@ ZPLAN_PART(Sinks, "sinks")
 ZPLAN_PART(Scores, "scores")
 ZPLAN_PART(ScoreCap, "score_cap")
 ZPLAN_PART(Softmax, "softmax")
+ZPLAN_PART(AttentionGate, "attention_gate")    // a product beside it
+ZPLAN_PART(GatedAttention, "gated_attention")  // what attention gives, times its sigmoid
 ZPLAN_PART(Projection, "projection")
 ZPLAN_PART(AttentionPostNorm, "attention_post_norm")
 ZPLAN_PART(AttentionResidual, "attention_residual")
@@ -42,6 +44,13 @@ ZPLAN_PART(CrossKey, "cross_key")
 ZPLAN_PART(CrossValue, "cross_value")
 ZPLAN_PART(CrossProjection, "cross_projection")
 ZPLAN_PART(CrossResidual, "cross_residual")
+// A mixer with a state [Dao24], [Yang24b]: its first product, the convolution, the recurrence, the
+// norm with a gate and the last product.
+ZPLAN_PART(StateIn, "state_in")
+ZPLAN_PART(Convolution, "convolution")
+ZPLAN_PART(Scan, "scan")
+ZPLAN_PART(GateNorm, "gate_norm")
+ZPLAN_PART(StateOut, "state_out")
 ZPLAN_PART(MlpNorm, "mlp_norm")
 ZPLAN_PART(Fc1, "fc1")
 ZPLAN_PART(Gelu, "gelu")  // or SwiGLU: whatever stands between the products of the MLP

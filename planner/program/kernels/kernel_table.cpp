@@ -280,6 +280,80 @@ Demand newton_schulz(Operands o) {
   return demand;
 }
 
+// Reads and writes some columns of its wide operands: as many as y has, so often.
+template <int y, int weight, int times>
+Demand convolution(Operands o) {
+  const std::int64_t taps = o[weight].shape[0];
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{o[y].shape.elements() * times * (taps + kExp)},
+          .bytes = o[y].bytes() * times + o[weight].bytes()};
+}
+template <int y, int times>
+Demand gated_norm(Operands o) {
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{o[y].shape.elements() * times * (4 + kExp)},
+          .bytes = o[y].bytes() * times};
+}
+
+// Of states that kernels go through in chunks of Q of s tokens, in 32 bit between chunks.
+constexpr std::int64_t kStateBytes = 4;
+
+struct ScanWork {
+  std::int64_t sequences, tokens, heads, chunks, chunk;
+
+  std::int64_t all_chunks() const { return sequences * chunks * heads; }
+  std::int64_t all_tokens() const { return sequences * tokens; }
+};
+template <int x, int vector>
+ScanWork scan_work(Operands o) {
+  const Shape& shape = o[x].shape;
+  const std::int64_t chunk = std::clamp<std::int64_t>(o.attributes[2], 1, shape[1]);
+  return {shape[0], shape[1], o[vector].shape[0], ceil_div(shape[1], chunk), chunk};
+}
+
+// [derived] of the chunked algorithm of [Dao24 sec 6], of a head of P elements and a group's state
+// of N, as [Mamba] has it in kernels: C B^T of a chunk (Q Q N for each group), its state (Q P N),
+// what it gives (half of Q Q P, and Q N P). Backward computes the first two again; each product has
+// two gradients. Between kernels states and C B^T go to memory in 32 bit: forward writes and reads
+// the former twice, the latter once; backward has both and their gradients, and reads each once
+// more. All of it streams: of a byte it has few flop.
+template <int x, int vector, int y, bool backward>
+Demand mamba_scan(Operands o) {
+  const ScanWork w = scan_work<x, vector>(o);
+  const std::int64_t groups = o.attributes[0], state = o.attributes[1];
+  const std::int64_t size = o[y].shape[2] / w.heads, q = w.chunk;
+  const std::int64_t scores = groups * q * state, inside = w.heads * q * size / 2,
+                     states = w.heads * size * state;
+  const std::int64_t per_token =
+      backward ? 3 * scores + 2 * inside + 5 * states : scores + inside + 2 * states;
+  const std::int64_t of_states = w.all_chunks() * size * state * (backward ? 10 : 4);
+  const std::int64_t of_scores = w.sequences * w.chunks * groups * q * q * (backward ? 6 : 2);
+  const std::int64_t steps = w.all_tokens() * w.heads * (backward ? 8 : 4);
+  const Bytes columns = o[x].bytes() * (backward ? 4 : 1) + o[y].bytes();
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{2 * w.all_tokens() * per_token},
+          .bytes = columns + Bytes{kStateBytes * (of_states + of_scores + steps)}};
+}
+
+// [derived] of the chunked algorithm of [Yang24b sec 3.3], of a head of keys of D and values of V:
+// K K^T (Q Q D), the inverse of a triangle (Q Q Q / 3), what it makes of keys and values (Q Q (D +
+// V) / 2), states (2 Q D V), and what queries give (Q Q (D + V) / 2 and Q D V). Backward computes
+// the states again and has two gradients of each product. Between kernels go the triangle, its two
+// results and the states, which are of 16 bit.
+template <int x, int vector, int y, bool backward>
+Demand delta_scan(Operands o) {
+  const ScanWork w = scan_work<x, vector>(o);
+  const std::int64_t d = o.attributes[1], v = o[y].shape[2] / w.heads, q = w.chunk;
+  const std::int64_t forward = q * d + q * q / 3 + q * (d + v) + 3 * d * v;
+  const std::int64_t per_token = w.heads * (backward ? 2 * forward + 3 * d * v : forward);
+  const std::int64_t kept = w.all_tokens() * w.heads * (q + d + 2 * v);
+  const std::int64_t states = w.all_chunks() * d * v;
+  const Bytes columns = o[x].bytes() * (backward ? 4 : 1) + o[y].bytes();
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{2 * w.all_tokens() * per_token},
+          .bytes = columns + size_of(o[x].dtype) * ((kept + states) * (backward ? 4 : 2))};
+}
+
 Demand host_work(Operands o) { return {.kind = WorkKind::kHost, .bytes = traffic(o)}; }
 
 constexpr auto kMem = WorkKind::kMemory;

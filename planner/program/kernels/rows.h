@@ -742,5 +742,89 @@ ZPLAN_KERNEL(GateRowsBackward, "gate_rows_backward",
              .what =
                  "Is the gradient of gate_rows, of whose y it reads what it gave: with g the "
                  "sigmoid of the gate, dgate = (1 - g) times the sum of y dy, and dy = g dy.")
+ZPLAN_KERNEL(GateForward, "gate_forward", .operands = "x:rc[*] gate:rc[*] y:wc[*]", .kind = kMem,
+             .demand = streaming<4 + kExp, 0>, .sets = Sets::kPlannedOnCuda, .source = "[Qiu25]",
+             .what = "y = x sigmoid(gate).")
+ZPLAN_KERNEL(GateBackward, "gate_backward",
+             .operands = "dy:rc[*] x:rc[*] gate:rc[*] dx:wc[*] dgate:wc[*]", .kind = kMem,
+             .demand = streaming<8 + kExp, 0>, .sets = Sets::kPlannedOnCuda, .source = "[Qiu25]",
+             .what = "Is the gradient of gate_forward.")
+ZPLAN_KERNEL(
+    ConvolutionForward, "convolution_forward",
+    .operands = "x:rc[b,s,w] weight:rc[k,c] y:wc[b,s,c] bias:rc[c]?", .attributes = "first?",
+    .kind = kMem, .demand = convolution<2, 1, 2>, .sets = Sets::kPlannedOnCuda,
+    .source = "[Dao24 sec 7]",
+    .what =
+        "y = silu(bias + sum of weight times the last k tokens of each of c channels), which are "
+        "the columns of x from `first` on; there is nothing before the first token.")
+ZPLAN_KERNEL(
+    ConvolutionBackward, "convolution_backward",
+    .operands =
+        "dy:rc[b,s,c] x:rc[b,s,w] weight:rc[k,c] dx:uc[b,s,w] dweight:ag[k,c] bias:rc[c]? "
+        "dbias:ag[c]?",
+    .attributes = "first?", .kind = kMem, .demand = convolution<0, 2, 3>,
+    .sets = Sets::kPlannedOnCuda, .source = "[Dao24 sec 7]",
+    .what =
+        "Is the gradient of convolution_forward, which it computes again; that of x overwrites "
+        "its columns of dx.")
+ZPLAN_KERNEL(
+    MambaScanForward, "mamba_scan_forward",
+    .operands = "x:rc[b,s,c] in:rc[b,s,w] dt_bias:rc[n] a_log:rc[n] d:rc[n] y:wc[b,s,v] scratch:s",
+    .attributes = "groups state chunk", .kind = kMem, .demand = mamba_scan<0, 2, 5, false>,
+    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[Dao24 sec 6]",
+    .what =
+        "x has the input u of n heads of v / n elements and, of each of `groups`, B and C of "
+        "`state` elements; the last n columns of in are dt. With dt = softplus(dt + dt_bias) a "
+        "state becomes exp(-exp(a_log) dt) of it plus dt u B^T, and y is it times C, plus d u. "
+        "`chunk` tokens at a time are products.")
+ZPLAN_KERNEL(
+    MambaScanBackward, "mamba_scan_backward",
+    .operands =
+        "dy:rc[b,s,v] x:rc[b,s,c] in:rc[b,s,w] dt_bias:rc[n] a_log:rc[n] d:rc[n] dx:wc[b,s,c] "
+        "din:uc[b,s,w] ddt_bias:ag[n] da_log:ag[n] dd:ag[n] scratch:s",
+    .attributes = "groups state chunk", .kind = kMem, .demand = mamba_scan<1, 3, 0, true>,
+    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[Dao24 sec 6]",
+    .what =
+        "Is the gradient of mamba_scan_forward, whose states it computes again; that of dt "
+        "overwrites the last n columns of din.")
+ZPLAN_KERNEL(
+    DeltaScanForward, "delta_scan_forward",
+    .operands = "x:rc[b,s,c] in:rc[b,s,w] dt_bias:rc[n] a_log:rc[n] y:wc[b,s,v] scratch:s",
+    .attributes = "key_heads key_size chunk", .kind = kMem, .demand = delta_scan<0, 2, 4, false>,
+    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[Yang24b sec 3]",
+    .what =
+        "x has queries and keys of `key_heads` heads of `key_size` elements, each divided by its "
+        "length, and values of n heads; the last 2 n columns of in are b and a. A state S becomes "
+        "exp(-exp(a_log) softplus(a + dt_bias)) S, then S plus sigmoid(b) k (v - S^T k)^T, and y "
+        "is S^T q, divided by the root of key_size. `chunk` tokens at a time are products.")
+ZPLAN_KERNEL(
+    DeltaScanBackward, "delta_scan_backward",
+    .operands =
+        "dy:rc[b,s,v] x:rc[b,s,c] in:rc[b,s,w] dt_bias:rc[n] a_log:rc[n] dx:wc[b,s,c] "
+        "din:uc[b,s,w] ddt_bias:ag[n] da_log:ag[n] scratch:s",
+    .attributes = "key_heads key_size chunk", .kind = kMem, .demand = delta_scan<1, 3, 0, true>,
+    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[Yang24b sec 3]",
+    .what =
+        "Is the gradient of delta_scan_forward, whose states it computes again; those of b and a "
+        "overwrite the last 2 n columns of din.")
+ZPLAN_KERNEL(
+    GatedNormForward, "gated_norm_forward",
+    .operands = "x:rc[b,s,v] in:rc[b,s,w] gain:rc[e] y:wc[b,s,v] rstd:wt[b,s,m]",
+    .attributes = "gate_last? epsilon?", .kind = kMem, .demand = gated_norm<3, 3>,
+    .sets = Sets::kPlannedOnCuda, .source = "[Dao24 sec 7]",
+    .what =
+        "The first v columns of in are a gate z. y = norm(x silu(z)) gain or, with `gate_last` 1, "
+        "norm(x) gain silu(z), each an RMSNorm of m equal parts of a row; gain has v elements, or "
+        "those of one part.")
+ZPLAN_KERNEL(
+    GatedNormBackward, "gated_norm_backward",
+    .operands =
+        "dy:rc[b,s,v] x:rc[b,s,v] in:rc[b,s,w] gain:rc[e] rstd:rt[b,s,m] dx:wc[b,s,v] "
+        "din:wc[b,s,w] dgain:ag[e]",
+    .attributes = "gate_last?", .kind = kMem, .demand = gated_norm<0, 5>,
+    .sets = Sets::kPlannedOnCuda, .source = "[Dao24 sec 7]",
+    .what =
+        "Is the gradient of gated_norm_forward; that of z is in the first v columns of din, the "
+        "others become 0.")
 
 #undef ZPLAN_KERNEL

@@ -50,7 +50,9 @@ std::string parse_error(const std::map<std::string, std::string>& changes) {
 TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   std::vector<std::string> names;
   for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"tiny-bloom",
+  EXPECT_EQ(names, (std::vector<std::string>{"tiny-hybrid",
+                                             "tiny-mamba",
+                                             "tiny-bloom",
                                              "tiny-bert",
                                              "tiny-bert-published",
                                              "tiny-latent",
@@ -71,6 +73,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "tiny-deepseek",
                                              "tiny-t5",
                                              "tiny-moe",
+                                             "tiny-delta",
                                              "t5-small",
                                              "flan-t5-small",
                                              "bert-base",

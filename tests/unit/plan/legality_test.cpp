@@ -812,6 +812,32 @@ TEST(Legality, TokensAreExchangedBesideAnotherMicroBatchWhereOneIsThere) {
             std::nullopt);
 }
 
+TEST(Legality, LayersOfAPatternAreCutAnywhereButForStatesAndWhatIsReplayedTogether) {
+  const auto refusal = [](const char* model, const auto& change) {
+    Plan plan;
+    plan.kernel_set = "cpu.f32";
+    plan.precision = default_recipe(plan.kernel_set);
+    plan.batch = {.global_batch = 12, .micro_batch = 1, .sequence = 32};
+    change(plan);
+    return illegal(plan, shape_of(load_model(model)));
+  };
+  for (const char* model : {"tiny-mamba", "tiny-hybrid", "tiny-delta"}) {
+    EXPECT_EQ(refusal(model, [](Plan& p) { p.parallel.pp = 4; }), std::nullopt) << model;
+    EXPECT_THAT(refusal(model, [](Plan& p) { p.parallel.cp = 2; }), says("cp 1, not 2")) << model;
+    EXPECT_NE(refusal(model, [](Plan& p) { p.gather = Gather::in_tiles(2); }), std::nullopt);
+  }
+  EXPECT_EQ(refusal("tiny-mamba", [](Plan& p) { p.parallel.tp = 2; }), std::nullopt);
+  EXPECT_THAT(refusal("tiny-mamba", [](Plan& p) { p.parallel.tp = 4; }),
+              says("2 heads or groups of states do not split over tp 4"));
+  EXPECT_THAT(refusal("tiny-hybrid",
+                      [](Plan& p) {
+                        p.recompute = {{Recompute::kFull, 0}};
+                        p.checkpoint_layers = 2;
+                        p.parallel.pp = 2;
+                      }),
+              says("cut turns of 4 layers, the model's pattern"));
+}
+
 TEST(Legality, TurnsOfLayersWithExpertsAndWithoutStayTogether) {
   ModelShape switching = shape_of(load_model("tiny-switch"));
   switching.layers = 12;

@@ -50,10 +50,38 @@ TEST(Decoder, StatesOperatorsInForwardOrder) {
               ElementsAre("embedding", "qkv", "proj", "fc1", "fc2", "qkv", "proj", "router",
                           "shared_fc1", "shared_fc2", "latent_in", "experts_up", "experts_down",
                           "latent_out", "final_norm", "head"));
+  EXPECT_THAT(names("tiny-hybrid"),
+              ElementsAre("embedding", "state_in", "state_out", "router", "experts_up",
+                          "experts_down", "qkv", "proj", "fc1", "fc2", "final_norm", "head"));
+  EXPECT_THAT(
+      names("tiny-delta"),
+      ElementsAre("embedding", "state_in", "state_out", "router", "experts_up", "experts_down",
+                  "qkv", "proj", "router", "experts_up", "experts_down", "final_norm", "head"));
   EXPECT_THAT(
       names("tiny-blender"),
       ElementsAre("embedding", "position", "encoder_position", "encoder_norm", "qkv", "proj", "fc1",
                   "fc2", "qkv", "proj", "cross", "cross_proj", "fc1", "fc2", "final_norm"));
+}
+
+// Stages that cut the turn of a pattern have runs of equal layers, each by itself.
+TEST(Decoder, HasTurnsOfAPatternOrRunsOfEqualLayers) {
+  ModelConfig model = load_model("tiny-hybrid");
+  model.layers = 8;
+  model.pattern = pattern_of("MM*-", 8);
+  model.experts.reset();
+  Plan plan;
+  const auto ranges = [&] {
+    std::vector<std::pair<std::int32_t, std::int32_t>> all;
+    const Decoder decoder(model, plan, find_kernel_set("cpu.f32"));
+    for (const LayerKind& kind : decoder.layers())
+      all.emplace_back(kind.layers.first, kind.layers.count);
+    return all;
+  };
+  plan.parallel.pp = 2;
+  EXPECT_EQ(ranges(), (std::vector<std::pair<std::int32_t, std::int32_t>>(4)));
+  plan.parallel.pp = 4;
+  EXPECT_THAT(ranges(), ElementsAre(std::pair(0, 2), std::pair(2, 1), std::pair(3, 1),
+                                    std::pair(4, 2), std::pair(6, 1), std::pair(7, 1)));
 }
 
 TEST(Decoder, ATiedHeadIsTheTableOfTheTokensOnBothEnds) {

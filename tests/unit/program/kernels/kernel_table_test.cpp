@@ -312,7 +312,11 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "relative_positions",
                                                "relative_positions_gradient",
                                                "segment_forward",
-                                               "segment_backward"};
+                                               "segment_backward",
+                                               "mamba_scan_forward",
+                                               "mamba_scan_backward",
+                                               "delta_scan_forward",
+                                               "delta_scan_backward"};
   EXPECT_EQ(found, expected);
   EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
               ElementsAre("heads", "theta", "direction", "first", "size", "stretch"));

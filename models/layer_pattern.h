@@ -1,0 +1,88 @@
+// Models whose layers are of several kinds: a pattern says of each layer which mixer of tokens it
+// has and what follows that. A layer has one branch or two, each a norm, a body and a sum.
+//
+// A pattern is written with a letter for each branch, as Megatron-LM writes hybrid models
+// [MegatronCore]:
+//   M  Mamba-2 [Dao24]         G  gated delta net [Yang24b]     *  attention
+//   E  experts                 -  MLP
+// Without blanks each letter is a layer, "MEM*E". With blanks each word is a layer, "GE GE GE *E".
+// A pattern that is shorter than the model is repeated.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/core/json_reader.h"
+
+namespace zplan {
+
+enum class Mixer : std::uint8_t { kNone, kAttention, kMamba, kDelta };
+enum class FeedForward : std::uint8_t { kNone, kMlp, kExperts };
+
+struct LayerParts {
+  Mixer mixer = Mixer::kAttention;
+  FeedForward feed_forward = FeedForward::kMlp;
+  friend bool operator==(const LayerParts&, const LayerParts&) = default;
+};
+using LayerPattern = std::vector<LayerParts>;
+
+// Mamba-2 [Dao24 sec 7]. One product gives a gate z, what the state takes x, its input and output
+// vectors B and C, and a step dt of each head: 2 H P + 2 G N + H columns. A causal convolution of
+// `conv` tokens for each channel and SiLU follow for x, B and C; each head has a state of P x N.
+struct MambaShape {
+  std::int64_t heads = 0;      // H
+  std::int64_t head_size = 0;  // P
+  std::int64_t groups = 1;  // G, of heads that share B and C, and of what the norm takes together
+  std::int64_t state = 0;   // N
+  std::int64_t conv = 4;
+  std::int64_t chunk = 256;  // tokens that kernels work on as products
+
+  std::int64_t inner() const { return heads * head_size; }
+  std::int64_t conv_width() const { return inner() + 2 * groups * state; }
+  std::int64_t in_width() const { return inner() + conv_width() + heads; }
+  // Of its columns those that tensor parallel ranks cut each for themselves: z, x, B, C, dt.
+  std::vector<std::int64_t> in_widths() const {
+    return {inner(), inner(), groups * state, groups * state, heads};
+  }
+};
+
+// Gated delta net [Yang24b sec 3]. One product gives queries, keys, values and a gate z, and of each
+// head of values a and b: a convolution as above, without a bias, for the former three, and for
+// each head of values a state of `key_size` x `value_size`.
+struct DeltaShape {
+  std::int64_t key_heads = 0;  // of queries and of keys; each serves several of values
+  std::int64_t value_heads = 0;
+  std::int64_t key_size = 0;
+  std::int64_t value_size = 0;
+  std::int64_t conv = 4;
+  std::int64_t chunk = 64;
+
+  std::int64_t keys() const { return key_heads * key_size; }
+  std::int64_t values() const { return value_heads * value_size; }
+  std::int64_t conv_width() const { return 2 * keys() + values(); }
+  std::int64_t in_width() const { return conv_width() + values() + 2 * value_heads; }
+  // Columns as above: z, queries, keys, values, b, a.
+  std::vector<std::int64_t> in_widths() const {
+    return {values(), keys(), keys(), values(), value_heads, value_heads};
+  }
+};
+
+// Reads the pattern of so many layers; fails naming a letter that it does not know.
+LayerPattern read_pattern(const JsonNode& node, std::int64_t layers);
+// The same of words that are known to be right.
+LayerPattern pattern_of(std::string_view words, std::int64_t layers);
+// What of a text is no pattern of so many layers; empty: it is one.
+std::string pattern_fault(std::string_view words, std::int64_t layers);
+// "M", "GE"
+std::string layer_word(const LayerParts& parts);
+// The shortest words of it.
+std::string pattern_words(std::span<const LayerParts> pattern);
+// After so many layers the same ones come again, and the model ends with the last of them.
+std::int64_t pattern_period(std::span<const LayerParts> pattern);
+
+std::string_view name(Mixer mixer);
+
+}  // namespace zplan

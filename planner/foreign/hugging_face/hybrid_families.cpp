@@ -1,0 +1,315 @@
+// Families whose layers have mixers with a state: Mamba-2 [Dao24] or gated delta nets [Yang24b].
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "planner/foreign/hugging_face/families.h"
+#include "planner/foreign/hugging_face/positions.h"
+#include "planner/foreign/hugging_face/spellings.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMostHeads = 1 << 16, kMostOfAHead = 1 << 12, kMostConvolution = 8;
+constexpr std::int64_t kMostOfExperts = 1 << 12, kMostColumns = 1 << 23;
+constexpr double kMostScale = 1e6;
+
+// Mamba-2 under the names of one family.
+struct MambaNames {
+  Names heads, head_size, groups, state, conv, chunk, bias, conv_bias;
+};
+constexpr MambaNames kOfNemotron{{"mamba_num_heads"}, {"mamba_head_dim"}, {"n_groups"},
+                                 {"ssm_state_size"},  {"conv_kernel"},    {"chunk_size"},
+                                 {"mamba_proj_bias"}, {"use_conv_bias"}};
+constexpr MambaNames kOfMamba2{{"num_heads"},   {"head_dim"},   {"n_groups"}, {"state_size"},
+                               {"conv_kernel"}, {"chunk_size"}, {"use_bias"}, {"use_conv_bias"}};
+constexpr MambaNames kOfBamba{{"mamba_n_heads"},   {"mamba_d_head"},   {"mamba_n_groups"},
+                              {"mamba_d_state"},   {"mamba_d_conv"},   {"mamba_chunk_size"},
+                              {"mamba_proj_bias"}, {"mamba_conv_bias"}};
+
+// Steps may have bounds, which do nothing where they are those of softplus.
+void demand_plain_steps(ConfigKeys& keys) {
+  const auto limits = keys.find({"time_step_limit"});
+  if (!limits || !limits->is_array()) return;
+  const std::vector<JsonNode> both = limits->items();
+  const bool is_plain = both.size() == 2 && both[0].number(0, kMostScale) == 0.0 &&
+                        (!both[1].is_number() || both[1].number(0, INFINITY) > kMostScale);
+  if (!is_plain) limits->fail_expected("[0, Infinity]: steps of Mamba-2 without bounds");
+}
+
+void read_mamba(ConfigKeys& keys, const MambaNames& names, ModelConfig& model) {
+  MambaShape& mamba = model.mamba.emplace();
+  mamba.heads = keys.whole(names.heads, kMostHeads);
+  const auto size = keys.find(names.head_size);
+  mamba.head_size = size && size->is_number()
+                        ? whole_number(*size, 1, kMostOfAHead)
+                        : keys.whole({"mamba_expand"}, kMostOfAHead) * model.hidden / mamba.heads;
+  mamba.groups = keys.whole(names.groups, kMostOfAHead);
+  mamba.state = keys.whole(names.state, kMostOfAHead);
+  mamba.conv = keys.whole(names.conv, kMostConvolution);
+  mamba.chunk = keys.whole_or(names.chunk, kMostOfAHead, mamba.chunk);
+  keys.demand(names.bias, false, false, "products of Mamba-2 have no biases");
+  keys.demand(names.conv_bias, true, true, "the convolution of Mamba-2 has a bias");
+  demand_plain_steps(keys);
+  for (const char* key : {"expand", "mamba_expand", "mamba_hidden_act", "time_step_rank"})
+    keys.find({key});
+}
+
+// The words of a list of layers, each by a letter of a pattern.
+struct TypeLetter {
+  std::string_view type;
+  char letter;
+};
+constexpr TypeLetter kTypes[] = {{"mamba", 'M'},     {"linear_attention", 'M'},
+                                 {"attention", '*'}, {"full_attention", '*'},
+                                 {"moe", 'E'},       {"mlp", '-'}};
+
+char letter_of(const JsonNode& layer) {
+  std::vector<std::string> words;
+  for (const TypeLetter& row : kTypes) words.emplace_back(row.type);
+  const std::string word = layer.one_of(words);
+  for (const TypeLetter& row : kTypes)
+    if (row.type == word) return row.letter;
+  return '*';
+}
+
+void take_pattern(const JsonNode& at, const std::string& words, ModelConfig& model) {
+  if (const std::string fault = pattern_fault(words, model.layers); !fault.empty()) at.fail(fault);
+  model.pattern = pattern_of(words, model.layers);
+}
+
+// Layers of one branch, by letters or by words.
+void read_nemotron_pattern(ConfigKeys& keys, ModelConfig& model) {
+  if (const auto letters = keys.find({"hybrid_override_pattern"})) {
+    const std::string words = letters->non_empty_string();
+    model.layers = static_cast<std::int64_t>(words.size());
+    return take_pattern(*letters, words, model);
+  }
+  const JsonNode types = keys.must({"layers_block_type", "layer_types"});
+  std::string words;
+  for (const JsonNode& layer : types.items()) words += letter_of(layer);
+  model.layers = static_cast<std::int64_t>(words.size());
+  take_pattern(types, words, model);
+}
+
+void read_nemotron_experts(ConfigKeys& keys, ModelConfig& model) {
+  ExpertShape experts;
+  experts.count = keys.whole({"n_routed_experts", "num_local_experts"}, kMostOfExperts);
+  experts.per_token = keys.whole(spelt::kPerToken, kMostOfExperts);
+  experts.ffn = keys.whole(spelt::kExpertWidth, kMostColumns);
+  experts.shared_ffn = keys.whole_or({"n_shared_experts"}, kMostOfExperts, 0) *
+                       keys.whole({"moe_shared_expert_intermediate_size"}, kMostColumns);
+  experts.latent = keys.whole_or({"moe_latent_size"}, kMostColumns, 0);
+  experts.scores = Scores::kSigmoid;
+  experts.selection_bias = true;
+  experts.renormalised = keys.flag(spelt::kRenormalised, true);
+  experts.scale = keys.number_or(spelt::kScale, 0, kMostScale, 1);
+  experts.groups = keys.whole_or(spelt::kGroups, kMostOfExperts, 1);
+  experts.groups_per_token = keys.whole_or(spelt::kGroupsPerToken, kMostOfExperts, 1);
+  keys.note(
+      "the bias by which its routers choose counts among the parameters, as in published weights; "
+      "the class of transformers has it as a buffer");
+  if (!model.has_mlp()) model.ffn = experts.ffn;
+  model.experts = experts;
+}
+
+void read_nemotron_h(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kLlama);
+  model.layers = 1;  // the pattern has as many as the model
+  keys.find(spelt::kLayers);
+  model.hidden = keys.whole(spelt::kHidden, kMostSize);
+  model.heads = keys.whole(spelt::kHeads, kMostHeads);
+  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMostHeads, model.heads);
+  const std::int64_t size = keys.whole({"attention_head_dim", "head_dim"}, kMostOfAHead);
+  if (size * model.heads != model.hidden) model.own_head_size = size;
+  model.vocab = keys.whole(spelt::kVocabulary, kMostSize);
+  model.tied_embeddings = keys.flag(spelt::kTied, false);
+  read_epsilon(keys, model);
+  model.position = Position::kNone;
+  model.gated_mlp = false;
+  model.ffn = keys.whole(spelt::kWidth, kMostColumns);
+  keys.must({"mlp_hidden_act"}).one_of({"relu2"});
+  model.layer.activation = Activation::kSquaredRelu;
+  keys.demand(spelt::kMlpBias, false, false, "no product has a bias");
+  keys.demand({"use_bias"}, false, false, "no product has a bias");
+  for (const char* key : {"attention_bias", "rope_theta", "partial_rotary_factor"})
+    keys.find({key});  // its class reads none of them
+  read_nemotron_pattern(keys, model);
+  if (model.layers_with(Mixer::kMamba) > 0) read_mamba(keys, kOfNemotron, model);
+  if (model.layers_with(FeedForward::kExperts) > 0) read_nemotron_experts(keys, model);
+  if (keys.whole_or({"num_nextn_predict_layers"}, kMostSize, 0) > 0)
+    keys.note(
+        "num_nextn_predict_layers is left out, as transformers does: the layers that predict "
+        "further tokens, with their parameters");
+  keys.find({"mtp_hybrid_override_pattern"});
+}
+
+void read_mamba2(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kLlama);
+  model.layers = keys.whole(spelt::kLayers, kMostSize);
+  model.hidden = keys.whole(spelt::kHidden, kMostSize);
+  model.vocab = keys.whole(spelt::kVocabulary, kMostSize);
+  model.tied_embeddings = keys.flag(spelt::kTied, false);
+  read_epsilon(keys, model);
+  model.position = Position::kNone;
+  read_mamba(keys, kOfMamba2, model);
+  keys.must(spelt::kActivation).one_of({"silu"});
+  keys.demand({"rms_norm"}, true, true, "what Mamba-2 gives is normalised");
+  take_pattern(keys.node(), "M", model);
+  // No layer has attention or an MLP: their sizes say nothing.
+  model.heads = model.kv_heads = model.mamba->heads;
+  model.own_head_size = model.mamba->head_size;
+  model.ffn = model.mamba->inner();
+  for (const char* key : {"norm_before_gate", "intermediate_size"}) keys.find({key});
+}
+
+// Words for the layers: a mixer by the file, and what follows it in all of them.
+std::string mixer_words(const std::vector<char>& mixers, char last) {
+  std::string words;
+  for (const char mixer : mixers) words += std::string{mixer, last, ' '};
+  return words;
+}
+
+void read_bamba(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_rotary(keys, model, 0.5);
+  std::vector<char> mixers(static_cast<std::size_t>(model.layers), 'M');
+  if (const auto attention = keys.find({"attn_layer_indices"}))
+    for (const JsonNode& layer : attention->items())
+      mixers[static_cast<std::size_t>(layer.integer(0, model.layers - 1))] = '*';
+  take_pattern(keys.node(), mixer_words(mixers, '-'), model);
+  read_mamba(keys, kOfBamba, model);
+}
+
+// Factors as Granite's, whose units layer_features.h has.
+void read_factors(ConfigKeys& keys, ModelConfig& model) {
+  LayerFeatures& layer = model.layer;
+  const double embedding = keys.number_or({"embedding_multiplier"}, 0, kMostScale, 1);
+  layer.embedding_square = embedding == 1 ? 0 : std::llround(embedding * embedding);
+  layer.residual_factor =
+      std::llround(keys.number_or({"residual_multiplier"}, 0, kMostScale, 1) * kFactorUnit);
+  layer.logit_divisor =
+      std::llround(keys.number_or({"logits_scaling"}, 0, kMostScale, 1) * kFactorUnit);
+  const double scale = keys.number_or({"attention_multiplier"}, 0, kMostScale, 1);
+  const std::int64_t divisor = std::llround(1 / (scale * scale));
+  layer.attention_divisor = divisor == model.head_size() ? 0 : divisor;
+}
+
+void read_granite_hybrid(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kLlama);
+  read_sizes(keys, model);
+  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMostHeads, model.heads);
+  read_activation(keys, model);
+  keys.demand(spelt::kAttentionBias, false, false, "no product has a bias");
+  const std::int64_t shared = keys.whole({"shared_intermediate_size"}, kMostColumns);
+  const std::int64_t width = keys.whole(spelt::kWidth, kMostColumns);
+  const std::int64_t count = keys.whole_or({"num_local_experts"}, kMostOfExperts, 0);
+  const auto position = keys.find({"position_embedding_type"});
+  if (position && position->string() == "rope") {
+    read_rotary(keys, model);
+  } else {
+    model.position = Position::kNone;
+    keys.find(spelt::kTheta);
+  }
+  std::vector<char> mixers;
+  const JsonNode types = keys.must({"layer_types", "layers_block_type"});
+  for (const JsonNode& layer : types.items()) mixers.push_back(letter_of(layer));
+  take_pattern(types, mixer_words(mixers, count > 0 ? 'E' : '-'), model);
+  if (model.layers_with(Mixer::kMamba) > 0) read_mamba(keys, kOfBamba, model);
+  read_factors(keys, model);
+  model.ffn = count > 0 ? width : shared;
+  if (count == 0) return;
+  ExpertShape experts;
+  experts.count = count;
+  experts.per_token = keys.whole(spelt::kPerToken, kMostOfExperts);
+  experts.ffn = width;
+  experts.shared_ffn = shared;
+  experts.balance = keys.number_or(spelt::kBalance, 0, kMostScale, 0);
+  model.experts = experts;
+}
+
+void read_delta(ConfigKeys& keys, char last, ModelConfig& model) {
+  DeltaShape& delta = model.delta.emplace();
+  delta.key_heads = keys.whole({"linear_num_key_heads"}, kMostHeads);
+  delta.value_heads = keys.whole({"linear_num_value_heads"}, kMostHeads);
+  delta.key_size = keys.whole({"linear_key_head_dim"}, kMostOfAHead);
+  delta.value_size = keys.whole({"linear_value_head_dim"}, kMostOfAHead);
+  delta.conv = keys.whole({"linear_conv_kernel_dim"}, kMostConvolution);
+  constexpr std::int64_t kUsualEvery = 4;
+  const std::int64_t every = keys.whole_or({"full_attention_interval"}, kMostSize, kUsualEvery);
+  std::vector<char> mixers;
+  if (const auto types = keys.find(spelt::kLayerTypes)) {
+    for (const JsonNode& layer : types->items())
+      mixers.push_back(
+          layer.one_of({"linear_attention", "full_attention"}) == "full_attention" ? '*' : 'G');
+  } else {
+    for (std::int64_t i = 0; i < model.layers; ++i)
+      mixers.push_back((i + 1) % every == 0 ? '*' : 'G');
+  }
+  take_pattern(keys.node(), mixer_words(mixers, last), model);
+}
+
+// Attention with a gate and heads of which a quarter turns.
+void read_gated_attention(ConfigKeys& keys, ModelConfig& model) {
+  constexpr double kUsualShare = 0.25;
+  model.qk_norm = true;
+  model.layer.attention_gate = true;
+  keys.demand({"attn_output_gate"}, true, true, "what attention gives has a gate");
+  read_rotary(keys, model, kUsualShare);
+  for (const char* key : {"use_sliding_window", "mtp_num_hidden_layers",
+                          "mtp_use_dedicated_embeddings", "mamba_ssm_dtype"})
+    keys.find({key});
+}
+
+void read_qwen3_next(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kLlama);
+  read_sizes(keys, model);
+  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMostHeads, model.heads);
+  const std::int64_t size = keys.whole(spelt::kHeadSize, kMostOfAHead);
+  if (size * model.heads != model.hidden) model.own_head_size = size;
+  read_activation(keys, model);
+  keys.demand(spelt::kAttentionBias, false, false, "no product has a bias");
+  read_gated_attention(keys, model);
+  read_delta(keys, 'E', model);
+  ExpertShape experts;
+  experts.count = keys.whole(spelt::kExperts, kMostOfExperts);
+  experts.per_token = keys.whole(spelt::kPerToken, kMostOfExperts);
+  experts.ffn = keys.whole(spelt::kExpertWidth, kMostColumns);
+  experts.shared_ffn = keys.whole({"shared_expert_intermediate_size"}, kMostColumns);
+  experts.shared_gate = true;
+  experts.renormalised = keys.flag(spelt::kRenormalised, true);
+  experts.balance = keys.number_or(spelt::kBalance, 0, kMostScale, 0);
+  if (const auto dense = keys.find(spelt::kDenseLayers); dense && !dense->items().empty())
+    dense->fail_expected("no layers without experts");
+  if (const auto every = keys.find(spelt::kSparseStep);
+      every && whole_number(*every, 1, kMostSize) != 1)
+    every->fail_expected("1: all layers have experts");
+  keys.find(spelt::kWidth);  // of layers without experts
+  model.ffn = experts.ffn;
+  model.experts = experts;
+}
+
+void read_qwen3_5(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_gated_attention(keys, model);
+  read_delta(keys, '-', model);
+  keys.find(spelt::kDenseLayers);
+}
+
+constexpr Family kHybridFamilies[] = {
+    {"bamba", "BambaDecoderLayer", read_bamba},
+    {"granitemoehybrid", "GraniteMoeHybridDecoderLayer", read_granite_hybrid},
+    {"mamba2", "Mamba2Block", read_mamba2},
+    {"nemotron_h", "NemotronHBlock", read_nemotron_h},
+    {"qwen3_5_moe_text", "Qwen3_5MoeDecoderLayer", read_qwen3_next},
+    {"qwen3_5_text", "Qwen3_5DecoderLayer", read_qwen3_5},
+    {"qwen3_next", "Qwen3NextDecoderLayer", read_qwen3_next},
+};
+
+}  // namespace
+
+std::span<const Family> hybrid_families() { return kHybridFamilies; }
+
+}  // namespace zplan

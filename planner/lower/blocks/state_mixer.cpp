@@ -1,0 +1,192 @@
+#include "planner/lower/blocks/state_mixer.h"
+
+#include <numeric>
+#include <string>
+
+#include "planner/program/kernels/attribute_values.h"
+
+namespace zplan {
+namespace {
+
+View by_token(View view) {
+  view.shape = {view.shape[0] * view.shape[1], view.shape[2]};
+  return view;
+}
+
+std::string tensor_of(const StateShape& shape, const char* name) {
+  return std::string(shape.prefix) + name;
+}
+
+Param make_convolution(LayerMaker& maker, const StateShape& shape, const Split& split) {
+  const Shape weight{shape.taps, shape.convolved};
+  ParamSpec spec{maker.naming.of(tensor_of(shape, "conv"), ".weight"),
+                 weight,
+                 weight,
+                 Init::kNormal,
+                 maker.naming.std().usual,
+                 true,
+                 split};
+  spec.is_matrix = false;
+  return maker.params.add(std::move(spec));
+}
+
+// What is convolved are the parts behind the gate, as many as its columns are.
+Split convolved_split(const StateShape& shape) {
+  Split split{Split::Kind::kColumns, {}};
+  std::int64_t sum = 0;
+  for (std::size_t i = 1; sum < shape.convolved; ++i) {
+    split.segments.push_back(shape.columns[i]);
+    sum += shape.columns[i];
+  }
+  return split;
+}
+
+Param make_conv_bias(LayerMaker& maker, const StateShape& shape) {
+  if (!shape.conv_bias) return {};
+  const Shape width{shape.convolved};
+  return maker.params.add({maker.naming.of(tensor_of(shape, "conv"), ".bias"), width, width,
+                           Init::kZero, 0, false, convolved_split(shape)});
+}
+
+std::vector<Param> make_vectors(LayerMaker& maker, const StateShape& shape) {
+  const Shape width{shape.heads};
+  std::vector<Param> all;
+  for (const HeadVector& one : shape.vectors)
+    all.push_back(
+        maker.params.add({maker.naming.of(tensor_of(shape, one.tensor), ""), width, width, one.init,
+                          0, false, Split{Split::Kind::kColumns, {shape.heads}}}));
+  return all;
+}
+
+Param make_gain(LayerMaker& maker, const StateShape& shape) {
+  const std::string tensor = tensor_of(shape, "norm");
+  if (shape.gate_last)
+    return maker.vector(tensor, ".weight", shape.inner / shape.norms, Init::kOne, true);
+  const Shape width{shape.inner};
+  return maker.params.add({maker.naming.of(tensor, ".weight"), width, width, Init::kOne, 0, false,
+                           Split{Split::Kind::kColumns, {shape.inner}}});
+}
+
+Value make_value(LayerMaker& maker, const StateShape& shape, const char* name, std::int64_t width,
+                 Life life = Life::kBackward) {
+  return maker.values.add({.name = tensor_of(shape, name),
+                           .shape = {maker.b(), maker.s(), width / maker.pieces()},
+                           .dtype = maker.compute(),
+                           .life = life});
+}
+
+Linear make_in(LayerMaker& maker, const StateShape& shape) {
+  return {maker,
+          Part::kStateIn,
+          tensor_of(shape, "in"),
+          {.in = maker.h(), .out = shape.columns},
+          std::nullopt};
+}
+
+std::int64_t width_of(const StateShape& shape) {
+  return std::accumulate(shape.columns.begin(), shape.columns.end(), std::int64_t{0});
+}
+
+}  // namespace
+
+StateMixer::StateMixer(LayerMaker& maker, const StateShape& shape)
+    : epsilon_(epsilon_attribute(shape.epsilon)),
+      gate_last_(shape.gate_last),
+      keeps_convolved_(shape.keeps_convolved),
+      gate_width_(shape.inner / maker.pieces()),
+      in_(make_in(maker, shape)),
+      conv_(make_convolution(maker, shape, convolved_split(shape))),
+      conv_bias_(make_conv_bias(maker, shape)),
+      vectors_(make_vectors(maker, shape)),
+      gain_(make_gain(maker, shape)),
+      in_out_(make_value(maker, shape, "in", width_of(shape))),
+      convolved_(make_value(maker, shape, "convolved", shape.convolved,
+                            keeps_convolved_ ? Life::kBackward : Life::kForward)),
+      y_(make_value(maker, shape, "scan", shape.inner)),
+      normed_(make_value(maker, shape, "gated", shape.inner)),
+      rstd_(maker.values.add({.name = tensor_of(shape, "rstd"),
+                              .shape = {maker.b(), maker.s(), shape.norms / maker.pieces()},
+                              .dtype = maker.kernels.statistics})),
+      out_(maker, Part::kStateOut, "state_out", tensor_of(shape, "out").c_str(), shape.inner, false,
+           std::nullopt) {}
+
+View StateMixer::scan_scratch(LayerPass& to, std::int64_t elements) {
+  View scratch = to.scratch("scan.states", {elements}, to.statistics());
+  scratch.access = Access::kScratch;
+  return scratch;
+}
+
+void StateMixer::convolve(LayerPass& to, const View& convolved) const {
+  const View x = read(to[in_out_]), weight = to.parameter(conv_);
+  const Attributes first{gate_width_};
+  if (conv_bias_)
+    to.kernel(Part::kConvolution, Action::kCompute, KernelId::kConvolutionForward,
+              {x, weight, write(convolved), to.parameter(conv_bias_)}, first);
+  else
+    to.kernel(Part::kConvolution, Action::kCompute, KernelId::kConvolutionForward,
+              {x, weight, write(convolved)}, first);
+}
+
+void StateMixer::forward(LayerPass& to, const View& x) const {
+  if (!to.emits_all()) return;
+  const View in = to[in_out_], convolved = to[convolved_], y = to[y_];
+  in_.forward(to, x, by_token(in));
+  convolve(to, convolved);
+  scan(to, read(convolved), read(in), write(y));
+  to.kernel(Part::kGateNorm, KernelId::kGatedNormForward,
+            {read(y), read(in), to.parameter(gain_), write(to[normed_]), write(to[rstd_])},
+            {gate_last_ ? 1 : 0, epsilon_});
+  out_.linear.forward(to, by_token(to[normed_]), to[partial()]);
+}
+
+// From the gradient of what the last product reads to that of what the first one gives.
+View StateMixer::mix_backward(LayerPass& to, const View& dnormed) const {
+  const View in = read(to[in_out_]), y = read(to[y_]);
+  const View din =
+      to.handed(Part::kStateIn, "d.in", {in.shape[0] * in.shape[1], in.shape[2]}, false);
+  if (!to.emits_inputs()) return din;
+  View all = din;
+  all.shape = in.shape;
+  const View gain = to.parameter(gain_);
+  const View d = to.scratch("d.scan", y.shape);
+  to.kernel(Part::kGateNorm, KernelId::kGatedNormBackward,
+            {read(dnormed), y, in, gain, read(to[rstd_]), write(d), write(all), to.gradient(gain_)},
+            {gate_last_ ? 1 : 0});
+  View convolved = keeps_convolved_ ? to[convolved_] : View{};
+  if (!keeps_convolved_) {
+    const Shape shape{in.shape[0], in.shape[1], to.shape_of(conv_)[1]};
+    convolved = to.scratch("convolved", shape);
+    to.again([&] { convolve(to, convolved); });
+  }
+  const View dconvolved = to.scratch("d.convolved", convolved.shape);
+  scan_backward(to, read(d), read(convolved), in, write(dconvolved), update(all));
+  const View weight = to.parameter(conv_), dweight = to.gradient(conv_);
+  const Attributes first{gate_width_};
+  if (conv_bias_)
+    to.kernel(Part::kConvolution, KernelId::kConvolutionBackward,
+              {read(dconvolved), in, weight, update(all), dweight, to.parameter(conv_bias_),
+               to.gradient(conv_bias_)},
+              first);
+  else
+    to.kernel(Part::kConvolution, KernelId::kConvolutionBackward,
+              {read(dconvolved), in, weight, update(all), dweight}, first);
+  return din;
+}
+
+// One kernel gives all gradients of a part, so that they belong to the first part of a backward.
+void StateMixer::take_gradients(LayerPass& to) const {
+  to.take_gradient(Part::kGateNorm, gain_, false);
+  to.take_gradient(Part::kConvolution, conv_, false);
+  if (conv_bias_) to.take_gradient(Part::kConvolution, conv_bias_, true);
+  for (const Param vector : vectors_) to.take_gradient(Part::kScan, vector, false);
+}
+
+void StateMixer::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
+  const View dnormed = to.scratch("d.gated", to[normed_].shape);
+  out_.linear.backward(to, by_token(to[normed_]), dy, write(by_token(dnormed)));
+  const View din = mix_backward(to, dnormed);
+  if (!to.emits_inputs()) take_gradients(to);
+  in_.backward(to, x, din, to.add_tiles(dx));
+}
+
+}  // namespace zplan
