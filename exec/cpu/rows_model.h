@@ -152,6 +152,16 @@ constexpr auto model_rows() {
              std::int64_t block_columns, bool e5m2) {
             round_fp8(y, x, {rows, columns, block_rows, block_columns, e5m2 ? kE5m2 : kE4m3});
           }),
+      row(K::kQuantizeRows, read_code_rows<T, 1, 0>,
+          [](std::uint8_t* codes, const T* x, std::int64_t rows, std::int64_t columns,
+             std::int64_t block) {
+            quantize_rows(codes, x, {rows, columns, block});
+          }),
+      row(K::kDequantizeRows, read_code_rows<T, 0, 1>,
+          [](const std::uint8_t* codes, T* x, std::int64_t rows, std::int64_t columns,
+             std::int64_t block) {
+            dequantize_rows(x, codes, {rows, columns, block});
+          }),
       row(K::kScale, read_scale<T>, [](auto... x) { scale(x...); }),
       row(K::kSoftCapForward, read_soft_cap_forward<T>, [](auto... x) { soft_cap_forward(x...); }),
       row(K::kSoftCapBackward, read_soft_cap_backward<T>,

@@ -103,6 +103,9 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
       return columns(n);
     case KernelId::kRoundFp8:
       return {{"r", n / kRow}, {"c", kRow}};
+    case KernelId::kQuantizeRows:
+    case KernelId::kDequantizeRows:
+      return {{"r", n / kRow}, {"k", kRow}, {"c", kRow + std::int64_t{sizeof(double)}}};
     case KernelId::kAdamW8Bit:
       return {{"n", n}, {"k", ceil_div(n, kStateBlock)}};
     case KernelId::kAdafactorSums:

@@ -870,7 +870,31 @@ Reason wrong_precision(const Plan& p) {
   return std::nullopt;
 }
 
+// Whether inputs of products can be kept as codes.
+Reason wrong_codes(const Plan& p) {
+  if (!p.low_precision.keeps_codes) return std::nullopt;
+  const KernelSet& kernels = find_kernel_set(p.kernel_set);
+  if (kernels.layer_products == LayerProducts::kAsStored)
+    return fmt::format(
+        "kernel set {} has no codes that inputs of products could be kept as; sets "
+        "with fp8 have",
+        p.kernel_set);
+  if (kernels.rounds_whole)
+    return fmt::format(
+        "kernel set {} has one scale for a whole matrix, which no row of codes has; "
+        "sets that round in blocks have",
+        p.kernel_set);
+  if (p.train.has_lora())
+    return "inputs of products are kept as codes, which factors of LoRA do not read";
+  for (const RecomputeRun& run : p.recompute)
+    if (!run.on_cpu.empty() || !run.on_nvme.empty())
+      return "codes of inputs stay on the GPU: no operator's results go to another tier beside "
+             "them";
+  return std::nullopt;
+}
+
 Reason wrong_kernels(const Plan& p) {
+  if (Reason why = wrong_codes(p)) return why;
   if (p.dropout && !find_kernel_set(p.kernel_set).dropout)
     return fmt::format("kernel set {} has no dropout; those without fused attention have",
                        p.kernel_set);

@@ -240,6 +240,7 @@ Reason choose_all(const RunRecord& run, const RunCatalogues& catalogues, const S
   if (Reason why = choose_experts(run, out)) return why;
   if (Reason why = choose_recompute(run, stack, out)) return why;
   choose_offload(run, out.plan);
+  choose_codes(run, stack, out);
   choose_batch(run, out);
   choose_head(run, out);
   return std::nullopt;

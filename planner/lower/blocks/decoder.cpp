@@ -91,7 +91,7 @@ std::unique_ptr<Body> make_mlp(LayerMaker& maker, const ModelConfig& model) {
 Branch make_cross_attention(LayerMaker& m, const ModelConfig& model) {
   m.values.begin("cross.");
   m.params.begin("cross", Part::kCross);
-  BranchNorm norm(m, norm_of(model), Part::kCrossNorm, "cross_norm", "");
+  BranchNorm norm(m, norm_of(model), Part::kCrossNorm, "cross_norm", "", false);
   auto attention = std::make_unique<CrossAttention>(m, attention_of(model));
   const Value out = m.values.add({.name = "out",
                                   .shape = {m.local_tokens(), m.h()},
@@ -115,7 +115,10 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
   maker.params.begin_kind(layer.name, layers);
   LayerMaker m{maker, layer.values, keeps_sums};
   m.params.begin("qkv", Part::kQkv);
-  BranchNorm norm1(m, norm, Part::kAttentionNorm, "norm1", "1");
+  // A residual that goes on from it reads a norm, too, and so do routers; two branches that share
+  // one or the products of latents each cast it for themselves.
+  const bool plain = !model.layer.residual_of_norm && parallel != ParallelResidual::kOneNorm;
+  BranchNorm norm1(m, norm, Part::kAttentionNorm, "norm1", "1", plain && !model.latent);
   auto attention = make_attention(m, model);
   auto post1 = make_post_norm(m, model, Part::kAttentionPostNorm, "1", kAttentionGives);
   const Value middle = m.values.add({.name = "middle",
@@ -128,9 +131,10 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
   std::optional<Branch> cross;
   if (model.encoder_layers > 0) cross = make_cross_attention(m, model);
   m.params.begin(model.experts ? "router" : "fc1", model.experts ? Part::kRouter : Part::kFc1);
-  BranchNorm norm2 = parallel == ParallelResidual::kOneNorm
-                         ? norm1.shared_by(Part::kMlpNorm)
-                         : BranchNorm(m, norm, Part::kMlpNorm, "norm2", "2");
+  BranchNorm norm2 =
+      parallel == ParallelResidual::kOneNorm
+          ? norm1.shared_by(Part::kMlpNorm)
+          : BranchNorm(m, norm, Part::kMlpNorm, "norm2", "2", plain && !model.experts);
   auto mlp = make_mlp(m, model);
   auto post2 = make_post_norm(m, model, Part::kMlpPostNorm, "2", std::nullopt);
   layer.branches.emplace_back(norm1, std::move(attention), std::move(post1), sum1, middle);

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 
+#include "planner/lower/blocks/kept_input.h"
 #include "planner/lower/blocks/mlp.h"
 #include "planner/lower/blocks/token_dispatch.h"
 
@@ -76,6 +77,7 @@ class Experts : public Body {
   std::optional<Mlp> shared_;
   Grouped up_, down_;  // [E, h, u], [E, f, h]; biases [E, u], [E, h]
   std::unique_ptr<TokenDispatch> dispatch_;
+  KeptInput kept_received_, kept_gate_;
   Value received_, fc1_, gate_;  // [p, r, h], [p, r, u] before and [p, r, f] after activation
   Value returned_;               // [p, r, h], or [g, r, h] of the rank's own tokens
   Value partial_;                // [T, h]

@@ -3,14 +3,18 @@
 namespace zplan {
 
 BranchNorm::BranchNorm(LayerMaker& maker, const NormKind& kind, Part part,
-                       const std::string& tensor, const std::string& number)
+                       const std::string& tensor, const std::string& number, bool only_products)
     : part_(part), block_(maker, kind, part, tensor, maker.h()) {
   const std::int64_t tokens = maker.local_tokens();
-  const auto add = [&](const char* name, const Shape& shape, DType dtype) {
-    return maker.values.add(
-        {.name = name + number, .shape = shape, .dtype = dtype, .of = LayerOperator::kNorm});
+  const auto spec = [&](const char* name, const Shape& shape, DType dtype) {
+    return ValueSpec{
+        .name = name + number, .shape = shape, .dtype = dtype, .of = LayerOperator::kNorm};
   };
-  y_ = add("norm", {tokens, maker.h()}, maker.compute());
+  const auto add = [&](const char* name, const Shape& shape, DType dtype) {
+    return maker.values.add(spec(name, shape, dtype));
+  };
+  const ValueSpec y = spec("norm", {tokens, maker.h()}, maker.compute());
+  y_ = only_products ? add_input(maker, part, y, kept_) : maker.values.add(y);
   if (block_.has_mean()) mean_ = add("mean", {tokens}, maker.kernels.statistics);
   rstd_ = add("rstd", {tokens}, maker.kernels.statistics);
   // Several tiles add to it from the first on.
@@ -75,8 +79,20 @@ Branch::Branch(BranchNorm norm, std::unique_ptr<Body> body, std::optional<PostNo
       residual_(std::move(residual)),
       out_(out) {}
 
-View Branch::gathered(LayerPass& to, Part part, const View& x, const char* name) const {
-  return body_->has_own_tokens() ? x : to.gathered(part, x, name);
+View Branch::input(LayerPass& to) const {
+  const View y = norm_.of(to).y;
+  if (!body_->reads_input(to) || body_->has_own_tokens()) return y;
+  return norm_.kept().all_given(to, y, "norm.gathered");
+}
+
+View Branch::kept_input(LayerPass& to) const {
+  const View y = norm_.of(to).y;
+  if (!to.emits_weights() || body_->has_own_tokens()) return y;
+  return norm_.kept().all_kept(to, y, "norm.gathered");
+}
+
+View Branch::gathered_gradient(LayerPass& to, const View& dy) const {
+  return body_->has_own_tokens() ? dy : to.gathered_gradient(residual_.part(), dy, "d.gathered");
 }
 
 View Branch::summed(LayerPass& to, Part part, const View& partial, const std::string& name) const {
@@ -85,8 +101,8 @@ View Branch::summed(LayerPass& to, Part part, const View& partial, const std::st
 
 View Branch::forward(LayerPass& to) const {
   const std::vector<Use> uses = body_->uses();
-  View x = norm_.of(to).y;
-  if (body_->reads_input(to)) x = gathered(to, norm_.part(), x, "norm.gathered");
+  if (to.emits(LayerOperator::kNorm)) norm_.kept().keep(to, norm_.of(to).y);
+  const View x = input(to);
   const bool gives = to.emits(uses.back().op);
   const View partial = to[body_->partial()];
   body_->forward_before_tiles(to, x);
@@ -101,14 +117,13 @@ View Branch::forward(LayerPass& to) const {
 View Branch::body_backward(LayerPass& to, const View& added) const {
   const Part part = norm_.part();
   View dy;
-  const auto gather = [&] { dy = gathered(to, residual_.part(), added, "d.gathered"); };
+  const auto gather = [&] { dy = gathered_gradient(to, added); };
   if (to.emits_inputs()) {
     gather();
   } else {
     to.again(gather);
   }
-  View x = norm_.of(to).y;
-  if (to.emits_weights()) x = gathered(to, part, x, "norm.gathered");
+  const View x = kept_input(to);
   const Shape& shape = body_->has_own_tokens() ? added.shape : norm_.gradient().shape;
   const View dx = to.scratch(norm_.gradient().name, shape);
   if (body_->bias() && to.trains(body_->bias()) && to.emits_weights())

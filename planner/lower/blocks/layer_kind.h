@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/kept_input.h"
 #include "planner/lower/blocks/norm.h"
 #include "planner/lower/blocks/residual.h"
 
@@ -16,8 +17,9 @@ namespace zplan {
 // A norm of the layer's stream and the values that it gives, "norm1", "mean1", "rstd1".
 class BranchNorm {
  public:
+  // `only_products`: nothing but products reads what it gives.
   BranchNorm(LayerMaker& maker, const NormKind& kind, Part part, const std::string& tensor,
-             const std::string& number);
+             const std::string& number, bool only_products);
   // The same norm for another branch, under the name of another part.
   BranchNorm shared_by(Part part) const;
 
@@ -25,11 +27,13 @@ class BranchNorm {
   bool is_shared() const { return part_ != block_.part(); }
   const NormBlock& block() const { return block_; }
   const ValueSpec& gradient() const { return gradient_; }
+  const KeptInput& kept() const { return kept_; }
   Normed of(const LayerPass& to) const { return {to[y_], to.maybe(mean_), to[rstd_]}; }
 
  private:
   Part part_;
   NormBlock block_;
+  KeptInput kept_;
   Value y_, mean_, rstd_;
   ValueSpec gradient_;  // of y, of all tokens
 };
@@ -79,9 +83,11 @@ class Branch {
 
  private:
   View body_backward(LayerPass& to, const View& added) const;
-  // What the body reads of x, and what its partial sums come to: over tensor parallel ranks, unless
-  // each works on its own tokens.
-  View gathered(LayerPass& to, Part part, const View& x, const char* name) const;
+  // What the body reads of the norm in a forward and in a backward, and of a gradient, and what its
+  // partial sums come to: over tensor parallel ranks, unless each works on its own tokens.
+  View input(LayerPass& to) const;
+  View kept_input(LayerPass& to) const;
+  View gathered_gradient(LayerPass& to, const View& dy) const;
   View summed(LayerPass& to, Part part, const View& partial, const std::string& name) const;
 
   BranchNorm norm_;
