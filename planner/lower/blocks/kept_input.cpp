@@ -28,13 +28,13 @@ View KeptInput::read(LayerPass& to, const View& x) const {
   return to.emits_weights() ? decoded(to, to[codes_]) : View{};
 }
 
-View KeptInput::all_given(LayerPass& to, const View& x, const char* name) const {
-  if (!codes_ || !to.gathers_tokens()) return to.gathered(part_, x, name);
-  return decoded(to, to.gathered(part_, to[codes_], name));
+View KeptInput::all_given(LayerPass& to, Part part, const View& x, const char* name) const {
+  if (!codes_ || !to.gathers_tokens()) return to.gathered(part, x, name);
+  return decoded(to, to.gathered(part, to[codes_], name));
 }
 
-View KeptInput::all_kept(LayerPass& to, const View& x, const char* name) const {
-  return codes_ ? decoded(to, to.gathered(part_, to[codes_], name)) : to.gathered(part_, x, name);
+View KeptInput::all_kept(LayerPass& to, Part part, const View& x, const char* name) const {
+  return codes_ ? decoded(to, to.gathered(part, to[codes_], name)) : to.gathered(part, x, name);
 }
 
 Value add_input(LayerMaker& maker, Part part, ValueSpec spec, KeptInput& kept) {

@@ -21,10 +21,10 @@ class KeptInput {
   // Returns, in a backward, x or, where gradients of weights are made, scratch with what its codes
   // stand for.
   View read(LayerPass& to, const View& x) const;
-  // Returns all tokens of x, which tensor parallel ranks may have to gather: in a forward or replay
-  // that gives x, and in a backward.
-  View all_given(LayerPass& to, const View& x, const char* name) const;
-  View all_kept(LayerPass& to, const View& x, const char* name) const;
+  // Returns all tokens of x, which tensor parallel ranks may have to gather for the part: in a
+  // forward or replay that gives x, and in a backward.
+  View all_given(LayerPass& to, Part part, const View& x, const char* name) const;
+  View all_kept(LayerPass& to, Part part, const View& x, const char* name) const;
 
  private:
   View decoded(LayerPass& to, const View& codes) const;

@@ -82,13 +82,13 @@ Branch::Branch(BranchNorm norm, std::unique_ptr<Body> body, std::optional<PostNo
 View Branch::input(LayerPass& to) const {
   const View y = norm_.of(to).y;
   if (!body_->reads_input(to) || body_->has_own_tokens()) return y;
-  return norm_.kept().all_given(to, y, "norm.gathered");
+  return norm_.kept().all_given(to, norm_.part(), y, "norm.gathered");
 }
 
 View Branch::kept_input(LayerPass& to) const {
   const View y = norm_.of(to).y;
   if (!to.emits_weights() || body_->has_own_tokens()) return y;
-  return norm_.kept().all_kept(to, y, "norm.gathered");
+  return norm_.kept().all_kept(to, norm_.part(), y, "norm.gathered");
 }
 
 View Branch::gathered_gradient(LayerPass& to, const View& dy) const {
