@@ -30,15 +30,7 @@ SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
       by_head_{maker.b(), core_.inside(maker).s(), core_.heads().all(), core_.heads().size},
       norms_(make_norms(core_.inside(maker), core_.heads(), shape)),
       projection_(maker, Part::kProjection, "proj", "projection", shape.heads.out_width(),
-                  shape.projection_bias, LayerOperator::kProjection) {
-  if (!maker.plan.low_precision.keeps_codes) return;
-  kept_ = KeptInput(maker, Part::kProjection,
-                    {.name = "projection",
-                     .shape = {maker.tokens(), core_.heads().out_width()},
-                     .dtype = maker.compute(),
-                     .of = LayerOperator::kAttention,
-                     .tiled = true});
-}
+                  shape.projection_bias, LayerOperator::kProjection) {}
 
 View SelfAttention::by_head(View qkv) const {
   qkv.shape = by_head_;
@@ -66,7 +58,6 @@ void SelfAttention::forward(LayerPass& to, const View& x) const {
     core_.settle(to, entered);
   }
   core_.forward(to);
-  if (to.emits(LayerOperator::kAttention)) kept_.keep(to, core_.out(to));
   if (to.emits(LayerOperator::kProjection))
     projection_.linear.forward(to, core_.out(to), to[partial()]);
 }
@@ -79,7 +70,7 @@ void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const
   const View dattention = core_.out_gradient(to);
   const View dqkv = to.handed_tokens(Part::kQkv, "d.qkv", core_.width());
   core_.replay(to);
-  projection_.linear.backward(to, kept_.read(to, core_.out(to)), dy, write(dattention));
+  projection_.linear.backward(to, core_.out(to), dy, write(dattention));
   core_.backward(to, dattention, dqkv, [&](const View& inside) {
     if (const Rope* turns = rope(to)) turns->backward(to, by_head(inside), core_.heads().rotated());
     for (const HeadNorm& norm : norms_) norm.backward(to, by_head(inside));

@@ -9,7 +9,6 @@
 #include "planner/lower/blocks/body.h"
 #include "planner/lower/blocks/exchanged_core.h"
 #include "planner/lower/blocks/head_norm.h"
-#include "planner/lower/blocks/kept_input.h"
 #include "planner/lower/blocks/rope.h"
 
 namespace zplan {
@@ -45,7 +44,6 @@ class SelfAttention : public Body {
   ExchangedCore core_;
   Shape by_head_;
   std::vector<HeadNorm> norms_;  // of queries and of keys, or none
-  KeptInput kept_;               // of the projection
   LastProduct projection_;       // [a d, h]
 };
 

@@ -49,7 +49,6 @@ TEST(KeptCodes, StandInTheStreamsPlace) {
     EXPECT_EQ(codes.at(std::string(name) + ".codes"), kept(width)) << name;
   }
   EXPECT_EQ(codes.at("attention"), plain.at("attention"));
-  EXPECT_TRUE(codes.contains("projection.codes"));
 }
 
 // What the format says of a row: blocks of 32 with a byte each, or of 16 with codes of 4 bits.
