@@ -238,12 +238,17 @@ HwProfile& HwProfile::operator=(const HwProfile&) = default;
 HwProfile& HwProfile::operator=(HwProfile&&) noexcept = default;
 HwProfile::~HwProfile() = default;
 
+std::string_view peak_of_format(std::string_view format) {
+  if (format == "nvfp4") return "fp4";
+  return is_of_codes(format) ? "fp8" : format;
+}
+
 bool DeviceProfile::supports(std::string_view dtype) const {
-  return peaks.find(dtype) != peaks.end();
+  return peaks.find(peak_of_format(dtype)) != peaks.end();
 }
 
 FlopsPerSecond DeviceProfile::peak(std::string_view dtype) const {
-  const auto found = peaks.find(dtype);
+  const auto found = peaks.find(peak_of_format(dtype));
   if (found == peaks.end()) {
     throw_bad_input(fmt::format("device {} has no {} arithmetic", name, dtype));
   }

@@ -35,13 +35,21 @@ namespace zplan {
 class KernelTables;
 
 // Formats a device can have a peak for.
-inline constexpr std::string_view kDTypeNames[] = {"fp64", "fp32", "fp16", "bf16", "fp8"};
+inline constexpr std::string_view kDTypeNames[] = {"fp64", "fp32", "fp16", "bf16", "fp8", "fp4"};
+
+// Formats of codes with scales, in which products run at the peak of another name: how long their
+// blocks are changes no rate of the tensor cores.
+std::string_view peak_of_format(std::string_view format);
+// Whether operands have to be cast to the format: that of no tensor of a model.
+constexpr bool is_of_codes(std::string_view format) {
+  return format.starts_with("fp8") || format == "mxfp8" || format == "nvfp4";
+}
 
 struct DeviceProfile {
   std::string name;  // "V100-SXM3-32GB"
   Bytes memory{};    // usable, as the device reports it
   std::map<std::string, FlopsPerSecond, std::less<>>
-      peaks;  // dense, by "fp64" "fp32" "fp16" "bf16" "fp8"
+      peaks;  // dense, by "fp64" "fp32" "fp16" "bf16" "fp8" "fp4"
   BytesPerSecond memory_bandwidth{};
   double gemm_efficiency = 0;
   double attention_efficiency = 0;

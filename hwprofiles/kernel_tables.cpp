@@ -35,7 +35,9 @@ constexpr double kProductMemoryRate = 0.8;  // [derived] of the memory's bandwid
 constexpr double kSlowerA100Source = 1.045;
 
 double bytes_per_element(std::string_view format) {
-  if (format == "fp8") return 1;
+  constexpr double kNvFp4 = 0.5 + 1.0 / 16;  // a code of 4 bits, a scale of a byte for 16
+  if (format == "nvfp4") return kNvFp4;
+  if (is_of_codes(format)) return 1;
   return format == "fp32" ? 4 : format == "fp64" ? 8 : 2;
 }
 
@@ -119,9 +121,10 @@ Seconds tile_time(const ProductSize& size, std::string_view format, const Device
 namespace {
 
 // Rows in fp8 include the quantisation of x: several kernels, which read it twice and write bytes.
+// So are products in formats that have no rows [derived].
 Seconds row_tiles(const ProductSize& size, std::string_view format, const DeviceProfile& device) {
   const Seconds tiles = tile_time(size, format, device);
-  if (format != "fp8") return tiles;
+  if (!is_of_codes(format)) return tiles;
   constexpr Seconds kKernels{10e-6};  // [derived] the shortest rows
   constexpr double kMoved = 5;        // bytes per element of x
   const double bytes = kMoved * static_cast<double>(size.m * size.k);
@@ -133,12 +136,15 @@ Seconds row_tiles(const ProductSize& size, std::string_view format, const Device
 void KernelTables::read_products(std::string_view format, const DeviceProfile& device,
                                  NearPoints& out) const {
   const bool sixteen_bit = format == "bf16" || format == "fp16";
-  // Volta has no bf16; elsewhere both take the same time.
-  const std::string_view wanted = format == "fp8"           ? "fp8_tensor"
+  // Volta has no bf16; elsewhere both take the same time. Products of MXFP8 are those of cuBLASLt,
+  // as those with one scale are.
+  const bool in_fp8 = peak_of_format(format) == "fp8";
+  const std::string_view wanted = format == "fp8_block"     ? "fp8_block"
+                                  : in_fp8                  ? "fp8_tensor"
                                   : device.supports("bf16") ? "bf16"
                                                             : "fp16";
   const auto table = find_table("gemm_" + name_);
-  if (!table || !(sixteen_bit || format == "fp8")) return;
+  if (!table || !(sixteen_bit || in_fp8)) return;
   const std::size_t dtype = table->column("dtype"), time = table->column("time_us");
   const std::size_t source = table->column("source");
   for (std::size_t row = 0; row < table->rows(); ++row) {

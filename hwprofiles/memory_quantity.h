@@ -48,8 +48,9 @@ enum class MemoryQuantity : std::uint8_t {
   kEarlyWeights,
   kGroupedLibraries,
   kUnevenExperts,
+  kWeightCodes,
 };
-inline constexpr std::size_t kMemoryQuantityCount = 35;
+inline constexpr std::size_t kMemoryQuantityCount = 36;
 
 struct MemoryQuantityRow {
   MemoryQuantity quantity;

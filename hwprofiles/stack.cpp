@@ -194,6 +194,7 @@ StackProfile read_stack(const JsonNode& root) {
   };
   read_choices("plan", stack.choices);
   read_choices("plan_sharded", stack.sharded);
+  read_choices("plan_fp8", stack.codes);
   const JsonNode rate_node = in.member("rates");
   const std::vector<int> capabilities = capabilities_of(rate_node);
   JsonObject rates = rate_node.object();

@@ -154,6 +154,7 @@ struct StackProfile {
   std::vector<RecomputedShare> selective;
   std::vector<std::pair<std::string, std::string>> choices;  // pointer of a Plan, value as text
   std::vector<std::pair<std::string, std::string>> sharded;  // others of these with ZeRO from 1 on
+  std::vector<std::pair<std::string, std::string>> codes;    // where products cast to codes
   std::vector<StackValue> values;                            // in file order
   StackRates rates;                                          // those of all devices
   StackMemory memory;

@@ -86,6 +86,10 @@ constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
     {kUnevenExperts, "uneven_experts", false, kMostEach,
      "by what share of the rows of experts at the peak a run may have more, one standard "
      "deviation: its busiest step counts"},
+    {kWeightCodes, "weight_codes", false, kMostEach,
+     "copies of layers' matrices in the format of products that are cast to codes, beside the "
+     "parameters, always: one for each way in which a product takes them, where each takes them "
+     "in one block"},
 }};
 
 double read_number(const MemoryQuantityRow& row, const JsonNode& node) {

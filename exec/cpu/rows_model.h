@@ -177,6 +177,16 @@ constexpr auto model_rows() {
       row(K::kDequantise, read_dequantise<T>, [](auto... x) { dequantise_matrix<T>(x...); }),
       row(K::kDequantiseDouble, read_dequantise_double<T>,
           [](auto... x) { dequantise_matrix<T>(x...); }),
+      row(K::kQuantizeRows, read_code_rows<T, 1, 0>,
+          [](std::uint8_t* codes, const T* x, std::int64_t rows, std::int64_t columns,
+             std::int64_t block) {
+            quantize_rows(codes, x, {rows, columns, block});
+          }),
+      row(K::kDequantizeRows, read_code_rows<T, 0, 1>,
+          [](const std::uint8_t* codes, T* x, std::int64_t rows, std::int64_t columns,
+             std::int64_t block) {
+            dequantize_rows(x, codes, {rows, columns, block});
+          }),
       row(K::kScale, read_scale<T>, [](auto... x) { scale(x...); }),
       row(K::kSoftCapForward, read_soft_cap_forward<T>, [](auto... x) { soft_cap_forward(x...); }),
       row(K::kSoftCapBackward, read_soft_cap_backward<T>,

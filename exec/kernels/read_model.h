@@ -213,6 +213,13 @@ inline constexpr auto read_dequantise_double = [](const KernelCall& c, const aut
        c[1].as<std::uint8_t>(), c[2].as<Compute<T>>(), c[3].elements(), c.attributes[0] != 0);
 };
 
+// The codes, what they are of, and the sizes of that; with the operand of either.
+template <typename T, int codes, int x>
+inline constexpr auto read_code_rows = [](const KernelCall& c, const auto& body) {
+  body(c[codes].as<std::uint8_t>(), c[x].as<T>(), c[x].shape()[0], c[x].shape()[1],
+       c.attributes[0]);
+};
+
 template <typename T>
 inline constexpr auto read_scale = [](const KernelCall& c, const auto& body) {
   const double factor = static_cast<double>(c.attributes[0]) / static_cast<double>(c.attributes[1]);

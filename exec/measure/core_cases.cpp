@@ -120,6 +120,9 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
               {"m", n / 2},
               {"n", ceil_div(n, kCodeBlock)},
               {"p", ceil_div(n, kCodeBlock * kCodeBlocks)}};
+    case KernelId::kQuantizeRows:
+    case KernelId::kDequantizeRows:
+      return {{"r", n / kRow}, {"k", kRow}, {"c", kRow + std::int64_t{sizeof(double)}}};
     case KernelId::kAdamW8Bit:
       return {{"n", n}, {"k", ceil_div(n, kStateBlock)}};
     case KernelId::kAdafactorSums:

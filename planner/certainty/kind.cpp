@@ -11,7 +11,8 @@ namespace {
 
 std::string format_of(const std::string& kernel_set) {
   const KernelSet& set = find_kernel_set(kernel_set);
-  return set.layer_products == LayerProducts::kFp8 ? "fp8" : std::string(peak_name(set.compute));
+  return set.layer_products == LayerProducts::kFp8 ? std::string(set.codes.name)
+                                                   : std::string(peak_name(set.compute));
 }
 
 bool on(const Plan& plan, Tier tier) {

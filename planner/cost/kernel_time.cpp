@@ -75,9 +75,10 @@ RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view
   double StackRates::*const rate = of_scores ? &StackRates::scores : &StackRates::gemm;
   if (of_scores) work.time = work.time * without_tensor_cores(p, format);
   work = work.times(stack.*rate, constant_of(rate));
-  if (format == "fp8") work = work.times(stack.gemm_fp8, constant_of(&StackRates::gemm_fp8));
+  const bool codes = is_of_codes(format);
+  if (codes) work = work.times(stack.gemm_fp8, constant_of(&StackRates::gemm_fp8));
   const RestingTime alone = slower(work, stream);
-  if (format != "fp8" || stack.fp8_casts == 0) return alone;
+  if (!codes || stack.fp8_casts == 0) return alone;
   return both(cast_time(p, device, stack), alone);
 }
 
@@ -214,7 +215,7 @@ const KernelSet* built_in_kernels(const Job& job) {
 std::string_view format_of(const Program& program, const Node& node, const KernelSet* kernels) {
   const bool fp8 =
       kernels != nullptr && multiplies_in_fp8(*kernels, node.kernel, program.operands(node));
-  return fp8 ? "fp8" : peak_name(program.operands(node)[0].dtype);
+  return fp8 ? kernels->codes.name : peak_name(program.operands(node)[0].dtype);
 }
 
 namespace {

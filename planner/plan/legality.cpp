@@ -913,7 +913,31 @@ Reason wrong_precision(const Plan& p) {
   return std::nullopt;
 }
 
+// Whether inputs of products can be kept as codes.
+Reason wrong_kept_codes(const Plan& p) {
+  if (!p.low_precision.keeps_codes) return std::nullopt;
+  const KernelSet& kernels = find_kernel_set(p.kernel_set);
+  if (kernels.layer_products == LayerProducts::kAsStored)
+    return fmt::format(
+        "kernel set {} has no codes that inputs of products could be kept as; sets "
+        "with fp8 have",
+        p.kernel_set);
+  if (kernels.rounds_whole)
+    return fmt::format(
+        "kernel set {} has one scale for a whole matrix, which no row of codes has; "
+        "sets that round in blocks have",
+        p.kernel_set);
+  if (p.train.has_lora())
+    return "inputs of products are kept as codes, which factors of LoRA do not read";
+  for (const RecomputeRun& run : p.recompute)
+    if (!run.on_cpu.empty() || !run.on_nvme.empty())
+      return "codes of inputs stay on the GPU: no operator's results go to another tier beside "
+             "them";
+  return std::nullopt;
+}
+
 Reason wrong_kernels(const Plan& p) {
+  if (Reason why = wrong_kept_codes(p)) return why;
   if (p.dropout && !find_kernel_set(p.kernel_set).dropout)
     return fmt::format("kernel set {} has no dropout; those without fused attention have",
                        p.kernel_set);
@@ -1083,9 +1107,9 @@ constexpr Reason (*kPlanRules[])(const Plan& p, Layers layers) = {
     [](const Plan& p, Layers) { return wrong_precision(p); }};
 // Then of plan and model together.
 constexpr Reason (*kModelRules[])(const Plan& p, const ModelShape& model) = {
-    wrong_ties,      wrong_experts, wrong_split,  wrong_pattern, wrong_layers,
-    wrong_encoder,   wrong_mtp,     wrong_blocks, wrong_rounding, wrong_lora_rank,
-    wrong_codes,     wrong_saved,   wrong_positions, beyond_counting};
+    wrong_ties,    wrong_experts, wrong_split,     wrong_pattern,  wrong_layers,
+    wrong_encoder, wrong_mtp,     wrong_blocks,    wrong_rounding, wrong_lora_rank,
+    wrong_codes,   wrong_saved,   wrong_positions, beyond_counting};
 
 template <typename Rules, typename What>
 std::optional<Refusal> first_broken(const Rules& rules, const Plan& plan, const What& what) {

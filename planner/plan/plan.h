@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "planner/plan/gather.h"
+#include "planner/plan/low_precision.h"
 #include "planner/plan/optimizer_kind.h"
 #include "planner/plan/trained.h"
 #include "planner/program/job/job.h"
@@ -263,6 +264,7 @@ struct Plan {
   bool dropout = false;
   std::string kernel_set = "cpu.f32";
   PrecisionRecipe precision;
+  LowPrecision low_precision;
   Batch batch;
   Schedule schedule = Schedule::kOneForwardOneBackward;  // of the pipeline [Narayanan21 sec 2.2]
   std::string schedule_file;                             // zplan.schedule/1 (schedule_file.h)

@@ -226,7 +226,8 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
                     plan.expert_imbalance,
                     plan.parallel.folds_experts(),
                     plan.dispatcher,
-                    plan.overlap.weight_gradients};
+                    plan.overlap.weight_gradients,
+                    plan.low_precision.keeps_codes};
   const auto [at, is_new] = work_.try_emplace(key);
   if (!is_new) return at->second;
   const Decoder model(model_, plan, kernels, PatternTurns::kWhole);

@@ -38,7 +38,7 @@ class BytesBounds {
   using WorkKey =
       std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int64_t,
                  std::int64_t, Replay, Tier, const KernelSet*, bool, bool, bool, bool, bool,
-                 TrainedChoice, std::int32_t, double, double, bool, Dispatcher, bool>;
+                 TrainedChoice, std::int32_t, double, double, bool, Dispatcher, bool, bool>;
   struct States {
     Layout layout;
     std::map<ParameterBuffers, Footprint> parameters{};

@@ -60,7 +60,7 @@ class Held {
   HeldBesides besides() const {
     if (!memory_.given) return {};
     return {.always = rounded(at(kLibraries) + at(kOverlapLibraries) + grouped_libraries() +
-                              buckets() + reducer() + token_pairs()),
+                              buckets() + reducer() + token_pairs() + weight_codes()),
             .loss = at(kLoss),
             .residual = has_kernel(own_.program, KernelId::kDropoutResidualAdd) ? 0 : at(kResidual),
             .attention = at(kAttention),
@@ -95,9 +95,10 @@ class Held {
     };
     return part(at(kLibraries), kLibraries) + part(at(kOverlapLibraries), kOverlapLibraries) +
            part(buckets(), kBuckets) + part(reducer(), kReducer) +
-           part(token_pairs(), kTokenPairs) + part(held(Holder::kLoss), kLoss) +
-           part(held(Holder::kResidual), kResidual) + part(held(Holder::kAttention), kAttention) +
-           of_modules(held) + part(held(Holder::kUpdate), update_quantity()) +
+           part(token_pairs(), kTokenPairs) + part(weight_codes(), kWeightCodes) +
+           part(held(Holder::kLoss), kLoss) + part(held(Holder::kResidual), kResidual) +
+           part(held(Holder::kAttention), kAttention) + of_modules(held) +
+           part(held(Holder::kUpdate), update_quantity()) +
            part(grouped_libraries(), kGroupedLibraries) +
            square(held(Holder::kExperts) * at(kUnevenExperts)) +
            square(number(replay.live) * at(kResidualError));
@@ -122,6 +123,23 @@ class Held {
     const bool any = has_kernel(own_.program, KernelId::kGroupedForward) ||
                      has_kernel(own_.program, KernelId::kGroupedLinearForward);
     return any ? at(kGroupedLibraries) : 0;
+  }
+  // Matrices of layers that a gather brings are cast anew. Codes with blocks along rows exist both
+  // ways, whatever the device can transpose [TransformerEngine].
+  double weight_codes() const {
+    const KernelSet& kernels = find_kernel_set(job_.kernel_set);
+    if (kernels.layer_products != LayerProducts::kFp8 || at(kWeightCodes) == 0) return 0;
+    double elements = 0;
+    for (const UnitHome& home : own_.homes) {
+      const Unit& unit = job_.units[home.unit];
+      if (!unit.per_layer || !home.param.shards.empty()) continue;
+      elements +=
+          static_cast<double>(unit.decay_elements) * own_.program.buffers[home.param.buffer].slots;
+    }
+    constexpr std::int64_t kRow = 1 << 20;  // a row so long that its scales count as in any
+    const double bytes = number(kernels.codes.row_bytes(kRow)) / kRow;
+    constexpr double kBothWays = 2;
+    return elements * bytes * (kernels.codes.block > 0 ? kBothWays : at(kWeightCodes));
   }
   // Gradients that are cut over ranks or go to the host do so through buckets.
   double buckets() const {

@@ -167,6 +167,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
                 plan.capacity_factor,
                 plan.expert_imbalance,
                 plan.dispatcher,
+                plan.low_precision.keeps_codes,
                 waits};
   {
     const std::lock_guard lock(mutex_);

@@ -75,7 +75,7 @@ class TimeFloors {
   // All that kernel times depend on.
   using Key = std::tuple<std::vector<std::int64_t>, bool, std::int32_t, bool, std::int32_t,
                          std::uint32_t, std::int32_t, std::int64_t, std::int64_t, int, bool, bool,
-                         TrainedChoice, std::string, double, double, Dispatcher, bool>;
+                         TrainedChoice, std::string, double, double, Dispatcher, bool, bool>;
   KernelTimes kernel_times(const Plan& plan);
   // With the waits that count.
   KernelTimes times_of(const Plan& plan);

@@ -78,7 +78,8 @@ bool is_worse(std::optional<double> before, double now, double most_points) {
 }
 
 // Runs that were measured did fit, whatever else is known of them.
-bool is_right(bool fits, bool out_of_memory) { return fits != out_of_memory; }
+// What nothing decides is not wrong.
+bool is_right(std::optional<bool> fits, bool out_of_memory) { return fits != out_of_memory; }
 
 void add_worse(const BaselineRun& before, const RunResult& now, double most_points,
                std::vector<RunChange>& changes) {
@@ -88,7 +89,7 @@ void add_worse(const BaselineRun& before, const RunResult& now, double most_poin
   if (now.has_memory() && is_worse(memory_error(before), now.memory_error_pct(), most_points))
     changes.push_back({RunChangeKind::kMemoryWorse, &before, &now, *memory_error(before),
                        now.memory_error_pct()});
-  if (is_right(*before.fits, before.out_of_memory) && !is_right(now.fits, now.out_of_memory))
+  if (is_right(before.fits, before.out_of_memory) && !is_right(now.fits, now.out_of_memory))
     changes.push_back({RunChangeKind::kFitWrong, &before, &now});
 }
 

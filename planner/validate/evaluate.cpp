@@ -57,6 +57,22 @@ bool fits(const Job& job, const Cluster& cluster) {
          use[static_cast<std::size_t>(Tier::kNvme)].fits();
 }
 
+// Where a record does not say what is recomputed, the plan recomputes nothing; when that does not
+// fit and recomputation would, nobody can say whether the run fits.
+std::optional<bool> fits(const Job& job, const PlannedRun& planned,
+                         std::vector<std::string>& flags) {
+  if (fits(job, planned.cluster)) return true;
+  if (planned.recompute_stated) return false;
+  Plan full = planned.plan;
+  full.recompute = {{Recompute::kFull}};
+  if (illegal(full, shape_of(planned.model))) return false;
+  Job other = lower(full, planned.model);
+  place(other, {.slack = full.slack});
+  if (!fits(other, planned.cluster)) return false;
+  flags.emplace_back("fits with recomputation, of which nothing is stated");
+  return std::nullopt;
+}
+
 const StackProfile& stack_named(const std::string& name, const RunCatalogues& catalogues) {
   return *std::ranges::find(catalogues.stacks, name, &StackProfile::name);
 }
@@ -83,7 +99,7 @@ void predict(const RunRecord& run, const PlannedRun& planned, const Evidence& ev
   constexpr double kGiB = 0x1p30;
   Job job = lower(planned.plan, planned.model);
   place(job, {.slack = planned.plan.slack});
-  result.fits = fits(job, planned.cluster);
+  result.fits = fits(job, planned, result.flags);
   if (run.measured.memory_gib) {
     const MemoryEstimate seen =
         as_seen(measured_use(run.measured, job, planned.cluster), run.measured.memory_kind);

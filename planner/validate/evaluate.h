@@ -30,8 +30,9 @@ struct RunResult {
   std::string id, group, stack, kernel_set;
   std::string sweep;  // equal: plans for the same task, model, GPUs, sequence and global batch
   std::vector<std::string> flags;
-  std::string unsupported;     // why nothing is predicted; empty: it is
-  bool fits = true;            // with the whole reserve, in all tiers
+  std::string unsupported;  // why nothing is predicted; empty: it is
+  // With the whole reserve, in all tiers; nothing: what the record leaves open decides.
+  std::optional<bool> fits = true;
   bool out_of_memory = false;  // as labelled
   std::optional<double> predicted_s{}, measured_s{};
   double low_s = 0, high_s = 0;        // the 80 % interval of predicted_s, where that is

@@ -24,13 +24,19 @@ bool may_fuse(const ModelConfig& model, const StackProfile& stack) {
 // [TorchAO float8/float8_linear.py] With scales of rows each product casts both of its operands, as
 // one that is taken along columns has other scales. [derived] Tables have the cast of the first
 // operand; the second is a weight, of few bytes, but for the weight gradient: a quarter of all
-// activations that three products take. Blocks along rows are cast as often [DeepSeek24b
-// sec 3.3.2].
+// activations that three products take.
 constexpr double kRowCasts = 0.25;
 
 bool casts_by_row(const RunRecord& run) {
-  const auto& recipe = run.precision.fp8_recipe;
-  return run.software.fp8_rows.value_or(false) || recipe == "rowwise" || recipe == "blockwise";
+  return run.software.fp8_rows.value_or(false) || run.precision.fp8_recipe == "rowwise";
+}
+
+// The format of the operands of products in 8 or 4 bits; empty: they are in more.
+std::string_view codes_of(const RunPrecision& p) {
+  if (p.compute == "mxfp8" || p.compute == "nvfp4") return p.compute;
+  if (p.compute != "fp8") return "";
+  if (p.fp8_recipe == "mxfp8" || p.fp8_recipe == "nvfp4") return *p.fp8_recipe;
+  return p.fp8_recipe == "blockwise" ? "fp8_block" : "fp8";
 }
 
 double loss_traffic(Modules modules) {
@@ -144,16 +150,17 @@ Reason choose_kernels(const RunRecord& run, const StackProfile& stack, const Dev
   if (wanted && !fused)
     out.flags.push_back(fmt::format("attention unfused: no fused kernel for heads of size {}",
                                     out.model.head_size()));
-  const LayerProducts products = format == "fp8" ? LayerProducts::kFp8 : LayerProducts::kAsStored;
+  const std::string_view codes = codes_of(run.precision);
+  const LayerProducts products = codes.empty() ? LayerProducts::kAsStored : LayerProducts::kFp8;
   DType compute = DType::kBf16;
   if (format == "fp16") {
     compute = DType::kF16;
   } else if (format == "fp32") {
     compute = DType::kF32;
-  } else if (format != "bf16" && format != "fp8") {
+  } else if (format != "bf16" && codes.empty()) {
     return not_modelled(fmt::format("products in {}", visible(format)));
   }
-  const KernelSet* set = newest_kernel_set(device.capability, compute, products, fused);
+  const KernelSet* set = newest_kernel_set(device.capability, compute, products, fused, codes);
   if (set == nullptr)
     return fmt::format("{} kernels in {} for {}", fused ? "fused" : "unfused", format, device.name);
   plan.kernel_set = set->id;

@@ -73,6 +73,26 @@ void choose_batch(const RunRecord& run, PlannedRun& out) {
                                     out.plan.micro_steps()));
 }
 
+bool is_compiled(const RunRecord& run, const StackProfile& stack) {
+  return is_pytorch(stack.rates.modules) &&
+         run.software.compiled.value_or(stack.rates.modules == Modules::kCompiled);
+}
+
+// [PyTorch functorch/partitioners.py] A compiled layer computes again what is pointwise, unless
+// backward hands it to a product; a loss that is compiled keeps the logits and writes their
+// gradient beside them.
+void keep_as_compiled(const RunRecord& run, StackMemory& memory) {
+  for (const MemoryQuantity q :
+       {MemoryQuantity::kRmsNorm, MemoryQuantity::kGated, MemoryQuantity::kGelu})
+    memory[q] = {};
+  constexpr double kGradient = 2, kUncertainty = 0.2;  // bytes of a logit's, beside the logit
+  if (!run.software.eager_loss.value_or(false) && memory.has(MemoryQuantity::kLoss))
+    memory[MemoryQuantity::kLoss] = {.from = {{0, kGradient}},
+                                     .uncertainty = kUncertainty,
+                                     .source = "assumed",
+                                     .ref = "compiled"};
+}
+
 // What the stack holds where the record says of dropout and the loss what it did.
 StackMemory memory_of(const RunRecord& run, const StackProfile& stack) {
   StackMemory memory = stack.memory;
@@ -83,6 +103,7 @@ StackMemory memory_of(const RunRecord& run, const StackProfile& stack) {
   // A fused kernel keeps nothing of what operators of PyTorch keep between them.
   if (kernels.cross_entropy == "fused" || kernels.cross_entropy == "linear")
     memory[MemoryQuantity::kLoss] = {};
+  if (is_compiled(run, stack)) keep_as_compiled(run, memory);
   if (said(run, "/experts/grouped_gemm") == "false") memory[MemoryQuantity::kGroupedLibraries] = {};
   if (run.experts.routing == "balanced") memory[MemoryQuantity::kUnevenExperts] = {};
   if (kernels.fused_norm.value_or(false)) memory[MemoryQuantity::kRmsNorm] = {};
@@ -240,6 +261,7 @@ Reason choose_all(const RunRecord& run, const RunCatalogues& catalogues, const S
   if (Reason why = choose_experts(run, out)) return why;
   if (Reason why = choose_recompute(run, stack, out)) return why;
   choose_offload(run, out.plan);
+  choose_codes(run, stack, out);
   choose_batch(run, out);
   choose_head(run, out);
   return std::nullopt;

@@ -39,6 +39,7 @@ struct PlannedRun {
   Plan plan;
   std::string stack;               // name
   bool stack_stated = true;        // else it is a guess (run_stack.h)
+  bool recompute_stated = true;    // else nothing is recomputed
   std::vector<std::string> flags;  // what was rounded, assumed or simplified
   std::string unsupported;         // why there is no plan; empty: there is
 };

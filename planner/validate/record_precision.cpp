@@ -4,7 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "hwprofiles/memory_quantity.h"
 #include "planner/core/text.h"
+#include "planner/plan/choice_text.h"
 #include "planner/plan/plan_schedule.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/validate/record_subjects.h"
@@ -180,6 +182,27 @@ Reason choose_recipe(const RunRecord& run, const StackProfile& stack, PlannedRun
                                     stack.recipe, plan.zero_stage));
   }
   return states_types(run) ? choose_types(run, out) : std::nullopt;
+}
+
+void choose_codes(const RunRecord& run, const StackProfile& stack, PlannedRun& out) {
+  Plan& plan = out.plan;
+  if (find_kernel_set(plan.kernel_set).layer_products != LayerProducts::kFp8) return;
+  const RunPrecision& p = run.precision;
+  if (p.fp8_gathers.value_or(false) || p.fp8_weights.value_or(false))
+    out.cluster.memory[MemoryQuantity::kWeightCodes] = {};
+  Plan wanted = plan;
+  for (const auto& [pointer, text] : stack.codes) set_choice(wanted, pointer, text);
+  wanted.low_precision.keeps_codes = p.fp8_activations.value_or(wanted.low_precision.keeps_codes);
+  Plan alone;
+  alone.kernel_set = wanted.kernel_set;
+  alone.precision = default_recipe(wanted.kernel_set);
+  alone.train = wanted.train;
+  alone.recompute = wanted.recompute;
+  alone.low_precision = wanted.low_precision;
+  if (illegal(alone, out.model.layers))
+    out.flags.emplace_back("inputs of products kept in 16 bits");
+  else
+    plan.low_precision = wanted.low_precision;
 }
 
 Reason choose_optimizer(const RunRecord& run, PlannedRun& out) {

@@ -173,6 +173,7 @@ Reason choose_recompute(const RunRecord& run, const StackProfile& stack, Planned
   } else if (run.recompute || stated.modules) {
     plan.recompute = recomputed(run, out.model, stack);
   }
+  out.recompute_stated = run.recompute || (stated.modules && !stated.modules->empty());
   if (full_beside_parts(run, out.model) && !has(stated.modules, "layer"))
     out.flags.emplace_back("whole layers recomputed, whatever modules are named");
   else if (stated.modules)

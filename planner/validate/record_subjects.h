@@ -21,6 +21,8 @@ void choose_fused_kernels(const RunRecord& run, const std::vector<StackProfile>&
 void choose_head(const RunRecord& run, PlannedRun& out);
 
 // record_precision.cpp: element types of the states, and the optimizer.
+// Chooses whether inputs of products are kept as codes; it comes behind what that goes with.
+void choose_codes(const RunRecord& run, const StackProfile& stack, PlannedRun& out);
 Reason choose_recipe(const RunRecord& run, const StackProfile& stack, PlannedRun& out);
 Reason choose_optimizer(const RunRecord& run, PlannedRun& out);
 

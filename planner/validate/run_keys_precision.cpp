@@ -23,19 +23,20 @@ RunKey type_of(std::string_view pointer, std::string_view meaning, std::string_v
       {.meaning = meaning, .example = example, .words = kTypes, .spellings = kTypeSpellings});
 }
 RunKey in_fp8(std::string_view pointer, std::string_view told, std::string_view meaning) {
-  return fact(pointer, kFlag, kUnmodelled,
+  return fact(pointer, kFlag, kFlagged,
               {.meaning = meaning, .example = "true", .plain = "false", .told = told});
 }
 
 std::vector<RunKey> type_keys() {
   return {
       of_precision<&RunPrecision::compute>(
-          "/precision/compute", {.meaning = "products of layers: bf16, fp16, fp32, fp8, mxfp8 ..",
-                                 .example = R"("bf16")",
-                                 .spellings = "bf16|fp16|fp32|fp8|float32=fp32|bfloat16=bf16|"
-                                              "float16=fp16|half=fp16|float8=fp8|fp8_hybrid=fp8",
-                                 .required = true,
-                                 .shown = true}),
+          "/precision/compute",
+          {.meaning = "products of layers: bf16, fp16, fp32, fp8, mxfp8 ..",
+           .example = R"("bf16")",
+           .spellings = "bf16|fp16|fp32|fp8|mxfp8|nvfp4|float32=fp32|bfloat16=bf16|"
+                        "float16=fp16|half=fp16|float8=fp8|fp8_hybrid=fp8",
+           .required = true,
+           .shown = true}),
       of_precision<&RunPrecision::param_bytes>(
           "/precision/param_bytes",
           {.meaning = "bytes per parameter, before sharding: what the step reads",
@@ -70,23 +71,28 @@ std::vector<RunKey> type_keys() {
                         "rowwise_with_gw_hp=rowwise|block=blockwise|block_scaling=blockwise|"
                         "float8_block_scaling=blockwise|subchannel=blockwise|1x128=blockwise|"
                         "mxfp8_block_scaling=mxfp8|nvfp4_block_scaling=nvfp4",
-           .told = "mxfp8=products in mxfp8|nvfp4=products in nvfp4|mxfp4=products in mxfp4"}),
-      in_fp8("/precision/fp8/weights", "parameters kept in fp8",
-             "parameters are kept in fp8 between steps"),
-      in_fp8("/precision/fp8/gathers", "parameters gathered in fp8",
-             "parameters are gathered in fp8"),
-      in_fp8("/precision/fp8/activations", "activations kept in fp8",
-             "inputs of products are kept in fp8 for backward"),
-      in_fp8("/precision/fp8/attention", "attention in fp8", "attention computes in fp8"),
-      in_fp8("/precision/fp8/lm_head", "the output head in fp8", "the output head computes in fp8"),
-      in_fp8("/precision/fp8/dispatch", "experts exchanged in fp8",
+           .told = "mxfp4=products in mxfp4"}),
+      of_precision<&RunPrecision::fp8_weights>(
+          "/precision/fp8/weights",
+          {.meaning = "parameters are kept in fp8 alone between steps", .example = "true"}),
+      of_precision<&RunPrecision::fp8_gathers>(
+          "/precision/fp8/gathers",
+          {.meaning = "parameters are kept in fp8 and gathered so", .example = "true"}),
+      of_precision<&RunPrecision::fp8_activations>(
+          "/precision/fp8/activations",
+          {.meaning = "inputs of products are kept in fp8 for backward", .example = "true"}),
+      in_fp8("/precision/fp8/attention", "attention in 16 bits instead of fp8",
+             "attention computes in fp8"),
+      in_fp8("/precision/fp8/lm_head", "the output head in 16 bits instead of fp8",
+             "the output head computes in fp8"),
+      in_fp8("/precision/fp8/dispatch", "tokens go to their experts in 16 bits instead of fp8",
              "tokens go to their experts in fp8"),
-      fact("/precision/fp8/layers_in_bf16", kCount, kUnmodelled,
+      fact("/precision/fp8/layers_in_bf16", kCount, kFlagged,
            {.meaning = "layers, first and last ones, whose products stay in bf16",
             .example = "2",
             .least = 0,
             .plain = "0",
-            .told = "layers of several formats"}),
+            .told = "all layers in fp8, and none in bf16"}),
   };
 }
 

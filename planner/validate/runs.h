@@ -130,6 +130,7 @@ struct RunPrecision {
   // Element types: "fp32", "bf16" ..
   std::optional<std::string> params, gradients, reduction, master, moments;
   std::optional<std::string> fp8_recipe;
+  std::optional<bool> fp8_weights, fp8_gathers, fp8_activations;
   std::optional<bool> loss_scaling;
 };
 

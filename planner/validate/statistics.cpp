@@ -106,8 +106,8 @@ MemoryStatistics memory_statistics(const Runs& runs) {
       if (run->bound_gib && *run->measured_gib <= *run->bound_gib) ++bounded;
     }
     const bool ran = run->measured_s || run->measured_gib;
-    if (run->out_of_memory && run->fits) ++out.false_fits;
-    if (!run->out_of_memory && ran && !run->fits) ++out.false_ooms;
+    if (run->out_of_memory && run->fits == true) ++out.false_fits;
+    if (!run->out_of_memory && ran && run->fits == false) ++out.false_ooms;
   }
   const Errors sums = summarise(errors);
   out.n = static_cast<int>(errors.size());

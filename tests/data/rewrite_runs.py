@@ -30,7 +30,8 @@ SOFTWARE = (("NeMo AutoModel", "NeMo AutoModel", ["FSDP"]),
             ("Megatron-LM", "Megatron-LM", None),
             ("prime-rl", "prime-rl", ["FSDP"]),
             ("torchtitan", "torchtitan", None),
-            ("DeepSpeed", "DeepSpeed", None))
+            ("DeepSpeed", "DeepSpeed", None),
+            ("JAX paxml", "paxml", None))
 
 # Facts whose value stays as it is, and where it goes.
 MOVED = {

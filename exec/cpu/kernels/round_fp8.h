@@ -26,4 +26,22 @@ struct Fp8Blocks {
 template <typename T>
 void round_fp8(T* y, const T* x, const Fp8Blocks& blocks);
 
+// Rows of e4m3 codes, each followed by its scales in double: one for each `block` of the columns,
+// 0: for all.
+struct Fp8Rows {
+  std::int64_t rows, columns, block;
+
+  std::int64_t block_columns() const { return block == 0 ? columns : block; }
+  std::int64_t scales() const { return (columns + block_columns() - 1) / block_columns(); }
+  std::int64_t row_bytes() const {
+    return columns + scales() * static_cast<std::int64_t>(sizeof(double));
+  }
+};
+
+// The codes of x, of the values that round_fp8 gives in blocks of one row; and x of its codes.
+template <typename T>
+void quantize_rows(std::uint8_t* codes, const T* x, const Fp8Rows& shape);
+template <typename T>
+void dequantize_rows(T* x, const std::uint8_t* codes, const Fp8Rows& shape);
+
 }  // namespace zplan::exec::cpu

@@ -126,6 +126,9 @@ void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins) {
     if (pointer == "/dropout" && !kernels.dropout) continue;  // its kernels have none
     if (!pins.has(pointer)) pin_choice(pins, pointer, text);
   }
+  if (kernels.layer_products == LayerProducts::kFp8 && !pins.values().train.has_lora())
+    for (const auto& [pointer, text] : stack.codes)
+      if (!pins.has(pointer)) pin_choice(pins, pointer, text);
   const auto recipes = recipes_of(kernels.id);
   const bool has = std::find(recipes.begin(), recipes.end(), stack.recipe) != recipes.end();
   if (pins.recipes.empty() && has) pins.recipes = {stack.recipe};

@@ -78,8 +78,8 @@ std::string memory_words(const RunChange& change) {
 }
 
 std::string fit_words(const RunChange& change) {
-  return change.now->fits ? "ran out of memory, and is predicted to fit now"
-                          : "was measured, and is predicted not to fit now";
+  return *change.now->fits ? "ran out of memory, and is predicted to fit now"
+                           : "was measured, and is predicted not to fit now";
 }
 
 struct ChangeWords {

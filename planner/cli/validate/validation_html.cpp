@@ -145,7 +145,7 @@ std::string run_table(const Validation& validation) {
   for (const RunResult& run : validation.runs) {
     std::string remarks = joined(run.flags, "; ");
     if (!run.unsupported.empty()) remarks = "not supported: " + run.unsupported;
-    if (!run.fits) remarks = "does not fit; " + remarks;
+    if (run.fits == false) remarks = "does not fit; " + remarks;
     out += fmt::format(
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
         "<td class='text'>{}</td></tr>\n",

@@ -147,7 +147,7 @@ Sheet row_sheet(const RunResult& run) {
           {"bound_gib", run.bound_gib},
           {"measured_gib", run.measured_gib},
           {"out_of_memory", run.out_of_memory},
-          {"fits", run.unsupported.empty() ? Value(run.fits) : nullptr},
+          {"fits", run.unsupported.empty() && run.fits ? Value(*run.fits) : nullptr},
           {"flags", run.flags}};
 }
 

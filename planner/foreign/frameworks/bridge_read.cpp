@@ -22,6 +22,16 @@ constexpr std::pair<std::string_view, std::string_view> kRecipe[] = {
 
 JsonNode switched(bool on) { return parse_json(on ? "true" : "false", "field"); }
 
+// [Megatron-Bridge training/mixed_precision.py]
+JsonNode recipe_of(std::string_view precision) {
+  const auto says = [&](std::string_view word) { return precision.find(word) != precision.npos; };
+  const char* const recipe = says("mxfp8")                          ? "\"mxfp8\""
+                             : says("delayed")                      ? "\"delayed\""
+                             : says("subchannel") || says("nanov2") ? "\"blockwise\""
+                                                                    : "\"tensorwise\"";
+  return parse_json(recipe, "field");
+}
+
 // A recipe of mixed precision is named, or its fields are given.
 std::optional<JsonNode> named_precision(const JsonNode& root, std::string_view option) {
   const auto recipe = find_key(root, kPrecision);
@@ -32,6 +42,9 @@ std::optional<JsonNode> named_precision(const JsonNode& root, std::string_view o
   if (option == "--fp16") return switched(says("fp16"));
   if (option == "--grad-reduce-in-bf16") return switched(!says("bf16"));
   if (option == "--fp8-format" && says("fp8")) return parse_json("\"hybrid\"", "field");
+  if (option == "--fp4-format" && says("fp4")) return parse_json("\"e2m1\"", "field");
+  if (option == "--fp8-recipe" && says("fp8")) return recipe_of(name);
+  if (option == "--fp8-param-gather" && says("fp8")) return switched(!says("subchannel"));
   return std::nullopt;
 }
 

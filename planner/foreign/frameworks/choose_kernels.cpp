@@ -6,14 +6,15 @@
 
 namespace zplan {
 
-const KernelSet& choose_kernels(DType compute, LayerProducts products, const DeviceProfile& device,
+const KernelSet& choose_kernels(DType compute, std::string_view codes, const DeviceProfile& device,
                                 Plan& plan, ConfigReader& config) {
   const KernelSet& own = find_kernel_set(device.kernel_set);
-  const KernelSet* set = newest_kernel_set(own.capability, compute, products, true);
+  const LayerProducts products = codes.empty() ? LayerProducts::kAsStored : LayerProducts::kFp8;
+  const KernelSet* set = newest_kernel_set(own.capability, compute, products, true, codes);
   if (set == nullptr) {
     config.add(Trouble::kNotModelled, "",
-               fmt::format("no kernels in {}{} for {}; those of {} are taken", name(compute),
-                           products == LayerProducts::kFp8 ? " and fp8" : "", device.name, own.id));
+               fmt::format("no kernels in {}{}{} for {}; those of {} are taken", name(compute),
+                           codes.empty() ? "" : " and ", codes, device.name, own.id));
     set = &own;
   }
   plan.kernel_set = set->id;

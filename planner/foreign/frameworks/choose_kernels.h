@@ -6,9 +6,10 @@
 
 namespace zplan {
 
-// Sets the newest fused kernel set of the device for these formats, with its usual recipe. Where
-// there is none the device's own is taken, and said to be.
-const KernelSet& choose_kernels(DType compute, LayerProducts products, const DeviceProfile& device,
+// Sets the newest fused kernel set of the device for these formats, with its usual recipe; `codes`:
+// what products cast their operands to, empty: nothing. Where there is none the device's own is
+// taken, and said to be.
+const KernelSet& choose_kernels(DType compute, std::string_view codes, const DeviceProfile& device,
                                 Plan& plan, ConfigReader& config);
 
 // Whether the framework drops out: the plan does where its kernels have it, else that is found.

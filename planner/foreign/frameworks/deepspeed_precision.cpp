@@ -60,7 +60,7 @@ void read_deepspeed_precision(const KeysToPlan& to) {
   const bool bf16 = is_on(to, "bf16"), fp16 = is_on(to, "fp16");
   check_formats(to, bf16, fp16);
   const DType compute = bf16 ? DType::kBf16 : fp16 ? DType::kF16 : DType::kF32;
-  choose_kernels(compute, LayerProducts::kAsStored, to.around.device, to.plan, to.config);
+  choose_kernels(compute, "", to.around.device, to.plan, to.config);
   choose_recipe(to, compute);
   to.plan.loss_scaling = fp16;
 }

@@ -21,8 +21,7 @@ void fit_shards(FsdpSettings& settings, std::int64_t replicas, std::string_view 
 
 void apply_fsdp(const FsdpSettings& settings, const DeviceProfile& device, Plan& plan,
                 ConfigReader& config) {
-  plan.loss_scaling =
-      choose_kernels(settings.compute, LayerProducts::kAsStored, device, plan, config).loss_scaling;
+  plan.loss_scaling = choose_kernels(settings.compute, "", device, plan, config).loss_scaling;
   const bool is_sharded = settings.shard > 1;
   plan.zero_stage = !is_sharded ? 0 : settings.reshards ? 3 : 2;
   if (is_sharded && settings.replicate > 1)

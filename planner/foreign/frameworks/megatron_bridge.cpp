@@ -91,8 +91,6 @@ void check_precision(const JsonNode& root, Setup& setup) {
     add(Trouble::kError,
         fmt::format("no recipe of mixed precision{}",
                     did_you_mean(name, {std::begin(kPrecisions), std::end(kPrecisions)})));
-  else if (name.find("fp4") != std::string::npos)
-    add(Trouble::kNotModelled, "products of 4 bits are counted as of 16");
 }
 
 // The section of what is trained has factors of LoRA. A whole configuration without them trains

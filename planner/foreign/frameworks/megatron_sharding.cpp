@@ -37,6 +37,61 @@ Gather bucket_unit(const KeysToPlan& to) {
   return by_layer && unit.by_layer() ? Gather(Gather::kLayer) : unit;
 }
 
+// The format of operands that products are cast to; empty: none. [MegatronCore core/fp8_utils.py,
+// core/fp4_utils.py]
+std::string_view codes_of(ConfigReader& config) {
+  const bool fp8 = config.has("--fp8-format");
+  if (config.has("--fp4-format")) {
+    if (fp8) config.add(Trouble::kError, "--fp4-format", "excludes --fp8-format");
+    return "nvfp4";
+  }
+  if (!fp8) return "";
+  const std::string recipe =
+      config.word("--fp8-recipe", {"delayed", "tensorwise", "blockwise", "mxfp8", "custom"});
+  if (recipe == "custom")
+    config.add(Trouble::kNotModelled, "--fp8-recipe", "counted as one scale for each operand");
+  if (recipe == "mxfp8") return "mxfp8";
+  return recipe == "blockwise" ? "fp8_block" : "fp8";
+}
+
+// Transformer Engine keeps inputs of products as codes for backward.
+void keep_codes(Plan& plan) {
+  const bool casts = find_kernel_set(plan.kernel_set).layer_products == LayerProducts::kFp8;
+  plan.low_precision.keeps_codes = casts && !plan.train.has_lora();
+}
+
+// Of "bf16", or of a saved "torch.bfloat16".
+std::optional<DType> stored_type(const std::string& word) {
+  if (word == "fp32" || word.ends_with("float32")) return DType::kF32;
+  if (word == "bf16" || word.ends_with("bfloat16")) return DType::kBf16;
+  if (word == "fp16" || word.ends_with("float16")) return DType::kF16;
+  return std::nullopt;
+}
+
+// Types of an optimizer's states, which one that is aware of precision alone can choose
+// [MegatronCore optimizer/optimizer_config.py].
+void read_state_types(ConfigReader& config, Plan& plan) {
+  const bool aware = config.flag("--use-precision-aware-optimizer");
+  const auto type = [&](std::string_view option) {
+    const auto node = config.find(option);
+    const auto found = node ? stored_type(node->string()) : std::optional(DType::kF32);
+    if (found != DType::kF32 && !aware)
+      config.add(Trouble::kError, option, "needs --use-precision-aware-optimizer");
+    if (!found)
+      config.add(Trouble::kNotModelled, option,
+                 fmt::format("{} is counted as 16 bits", node->string()));
+    return aware ? found.value_or(DType::kBf16) : DType::kF32;
+  };
+  const DType master = type("--main-params-dtype");
+  const DType first = type("--exp-avg-dtype"), second = type("--exp-avg-sq-dtype");
+  if (first != second)
+    config.add(Trouble::kNotModelled, "--exp-avg-dtype",
+               "both moments are counted in the wider of their types");
+  const DType moments = size_of(first) < size_of(second) ? second : first;
+  if (plan.precision.master == DType::kF32) plan.precision.master = master;
+  if (plan.precision.moments == DType::kF32) plan.precision.moments = moments;
+}
+
 }  // namespace
 
 void read_megatron_precision(const KeysToPlan& to) {
@@ -45,13 +100,15 @@ void read_megatron_precision(const KeysToPlan& to) {
   const bool bf16 = config.flag("--bf16"), fp16 = config.flag("--fp16");
   if (bf16 && fp16) config.add(Trouble::kError, "--fp16", "--bf16 and --fp16 exclude each other");
   const DType compute = bf16 ? DType::kBf16 : fp16 ? DType::kF16 : DType::kF32;
-  const LayerProducts products =
-      config.has("--fp8-format") ? LayerProducts::kFp8 : LayerProducts::kAsStored;
-  choose_kernels(compute, products, to.around.device, plan, config);
+  choose_kernels(compute, codes_of(config), to.around.device, plan, config);
+  keep_codes(plan);
   plan.loss_scaling = fp16 && !bf16;
-  const bool in_fp32 = compute != DType::kF32 && !config.flag("--grad-reduce-in-bf16");
+  const auto main_gradients = config.find("--main-grads-dtype");
+  const bool asks_fp32 = !main_gradients || stored_type(main_gradients->string()) == DType::kF32;
+  const bool in_fp32 = compute != DType::kF32 && !config.flag("--grad-reduce-in-bf16") && asks_fp32;
   if (const auto recipe = find_recipe("fp32-gradients", plan.kernel_set); in_fp32 && recipe)
     plan.precision = *recipe;
+  read_state_types(config, plan);
   const bool drops =
       config.number("--attention-dropout", 0, 1) > 0 || config.number("--hidden-dropout", 0, 1) > 0;
   set_dropout(drops, plan, config);

@@ -191,11 +191,19 @@ class MegatronWriting {
     keys_.add("--train-iters", 10);
   }
 
+  void write_codes(const KernelSet& set) {
+    if (set.layer_products != LayerProducts::kFp8) return;
+    const std::string_view codes = set.codes.name;
+    if (codes == "nvfp4") return keys_.add("--fp4-format", "e2m1");
+    keys_.add("--fp8-format", codes == "mxfp8" ? "e4m3" : "hybrid");
+    if (codes != "fp8") keys_.add("--fp8-recipe", codes == "mxfp8" ? "mxfp8" : "blockwise");
+  }
+
   void write_precision() {
     const KernelSet& set = find_kernel_set(plan_.kernel_set);
     flag("--bf16", set.compute == DType::kBf16);
     flag("--fp16", set.compute == DType::kF16);
-    if (set.layer_products == LayerProducts::kFp8) keys_.add("--fp8-format", "hybrid");
+    write_codes(set);
     const bool in_16_bits = set.compute != DType::kF32 && plan_.precision.grad != DType::kF32;
     flag("--grad-reduce-in-bf16", in_16_bits);
     keys_.add("--attention-dropout", plan_.dropout ? 0.1 : 0.0);

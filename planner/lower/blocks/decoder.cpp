@@ -101,7 +101,7 @@ std::unique_ptr<Body> make_mlp(LayerMaker& maker, const ModelConfig& model) {
 Branch make_cross_attention(LayerMaker& m, const ModelConfig& model) {
   m.values.begin("cross.");
   m.params.begin("cross", Part::kCross);
-  BranchNorm norm(m, norm_of(model), Part::kCrossNorm, "cross_norm", "");
+  BranchNorm norm(m, norm_of(model), Part::kCrossNorm, "cross_norm", "", false);
   auto attention = std::make_unique<CrossAttention>(m, attention_of(model));
   const Value out = m.values.add({.name = "out",
                                   .shape = {m.local_tokens(), m.h()},
@@ -168,13 +168,17 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
       name, layers, {}, {}, parallel != ParallelResidual::kNone, model.layer.residual_of_norm};
   maker.params.begin_kind(layer.name, layers);
   LayerMaker m{maker, layer.values, keeps_sums};
+  // A residual that goes on from it reads a norm, too, and so do routers; two branches that share
+  // one, or the products of latents, each cast it for themselves.
+  const bool plain = !model.layer.residual_of_norm && parallel != ParallelResidual::kOneNorm;
   std::optional<BranchNorm> norm1;
   std::unique_ptr<Body> mixer;
   std::optional<PostNorm> post1;
   if (parts.mixer != Mixer::kNone) {
     const bool attends = parts.mixer == Mixer::kAttention;
     m.params.begin(attends ? "qkv" : "state_in", attends ? Part::kQkv : Part::kStateIn);
-    norm1.emplace(m, first_norm, Part::kAttentionNorm, "norm1", "1");
+    norm1.emplace(m, first_norm, Part::kAttentionNorm, "norm1", "1",
+                  plain && attends && !model.latent);
     mixer = make_mixer(m, model, parts.mixer, parts.feed_forward == FeedForward::kNone);
     post1 = make_post_norm(m, model, Part::kAttentionPostNorm, "1", LayerOperator::kProjection);
   }
@@ -185,9 +189,10 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
   if (model.encoder_layers > 0) layer.branches.push_back(make_cross_attention(m, model));
   if (parts.feed_forward == FeedForward::kNone) return layer;
   m.params.begin(model.experts ? "router" : "fc1", model.experts ? Part::kRouter : Part::kFc1);
-  BranchNorm norm2 = parallel == ParallelResidual::kOneNorm
-                         ? norm1->shared_by(Part::kMlpNorm)
-                         : BranchNorm(m, norm, Part::kMlpNorm, "norm2", "2");
+  BranchNorm norm2 =
+      parallel == ParallelResidual::kOneNorm
+          ? norm1->shared_by(Part::kMlpNorm)
+          : BranchNorm(m, norm, Part::kMlpNorm, "norm2", "2", plain && !model.experts);
   auto mlp = make_mlp(m, model);
   auto post2 = make_post_norm(m, model, Part::kMlpPostNorm, "2", std::nullopt);
   layer.branches.emplace_back(norm2, std::move(mlp), std::move(post2), sums.last, Value{});

@@ -3,12 +3,6 @@
 namespace zplan {
 namespace {
 
-// All parts one after the other.
-View as_rows(View rows) {
-  rows.shape = {rows.shape[0] * rows.shape[1], rows.shape[2]};
-  return rows;
-}
-
 std::optional<Mlp> make_shared(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp) {
   if (shape.shared_ffn == 0) return std::nullopt;
   maker.params.begin("shared_fc1", Part::kFc1);
@@ -114,11 +108,23 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
                              .in_backward = in_backward});
   };
   dispatch_ = make_dispatch(maker, rows_, router_, hidden_);
-  received_ = add("experts.input", hidden_, std::nullopt);
+  const auto add_kept = [&](Part part, const char* name, std::int64_t width,
+                            std::optional<LayerOperator> of, Read in_backward, KeptInput& kept) {
+    return add_input(maker, part,
+                     {.name = name,
+                      .shape = rows_.of(width),
+                      .dtype = maker.compute(),
+                      .of = of,
+                      .in_backward = in_backward},
+                     kept);
+  };
+  received_ = add_kept(Part::kExpertUp, "experts.input", hidden_, std::nullopt, Read::kLate,
+                       kept_received_);
   // Gradients of weights that are put off come when what the activation's gradient reads is gone.
   fc1_ = add("experts.fc1", (gated_ ? 2 : 1) * width_, LayerOperator::kFc1,
              weights_beside_ ? Read::kFirst : Read::kLate);
-  gate_ = add("experts.gelu", width_, LayerOperator::kActivation, Read::kFirst);
+  gate_ = add_kept(Part::kExpertDown, "experts.gelu", width_, LayerOperator::kActivation,
+                   Read::kFirst, kept_gate_);
   returned_ = maker.values.add({.name = "experts.output",
                                 .shape = dispatch_->returned(hidden_),
                                 .dtype = maker.compute(),
@@ -207,12 +213,17 @@ void Experts::shared_forward(LayerPass& to, const View& x) const {
 void Experts::forward(LayerPass& to, const View& x) const {
   if (to.emits_all()) router_.forward(to, x);
   if (shared_ && !shared_beside_) shared_forward(to, x);
-  if (to.emits_all()) dispatch_->dispatch(to, router_, routed(to, x), to[received_]);
+  if (to.emits_all()) {
+    dispatch_->dispatch(to, router_, routed(to, x), to[received_]);
+    kept_received_.keep(to, to[received_]);
+  }
   if (shared_ && shared_beside_) shared_forward(to, x);
   if (to.emits(up_.op)) multiply(to, up_, to[received_], to[fc1_]);
-  if (to.emits(LayerOperator::kActivation))
+  if (to.emits(LayerOperator::kActivation)) {
     to.kernel(Part::kExpertGate, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
               {read(as_rows(to[fc1_])), write(as_rows(to[gate_]))}, activation_);
+    kept_gate_.keep(to, to[gate_]);
+  }
   if (to.emits_all()) combine(to);
 }
 
@@ -306,18 +317,20 @@ void Experts::backward(LayerPass& to, const View& x, const View& dy, const View&
   const View dout = combine_backward(to, dsum, dweights);
   const View dgate = gated_ ? to.scratch(dgate_.name, dgate_.shape)
                             : to.handed(Part::kExpertUp, dgate_.name.c_str(), dgate_.shape, false);
-  multiply_backward(to, down_, to[gate_], dout, dgate);
+  const View gate = kept_gate_.read(to, to[gate_]);
+  multiply_backward(to, down_, gate, dout, dgate);
   const View dfc1 = activation_backward(to, dgate);
   const View dreceived = to.scratch("d.experts.input", rows_.of(hidden_));
-  multiply_backward(to, up_, to[received_], dfc1, dreceived);
+  const View received = kept_received_.read(to, to[received_]);
+  multiply_backward(to, up_, received, dfc1, dreceived);
   const auto weights = [&](const Grouped& by, const View& input, const View& output) {
     if (to.trains(by.weight)) weight_backward(to, by, input, output);
     to.done(by.weight);
   };
   const auto put_off = [&] {
     if (!puts_weights_off(to)) return;
-    weights(down_, to[gate_], dout);
-    weights(up_, to[received_], dfc1);
+    weights(down_, gate, dout);
+    weights(up_, received, dfc1);
   };
   dispatch_backward(to, x, dreceived, dx, put_off);
   if (shared_) shared_backward(to, x, dy, dx);

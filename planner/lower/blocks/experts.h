@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 
+#include "planner/lower/blocks/kept_input.h"
 #include "planner/lower/blocks/mlp.h"
 #include "planner/lower/blocks/token_dispatch.h"
 
@@ -85,7 +86,8 @@ class Experts : public Body {
   Grouped up_, down_;                 // [E, h, u], [E, f, h]; biases [E, u], [E, h]
   std::optional<Linear> latent_out_;  // [l, h]
   std::unique_ptr<TokenDispatch> dispatch_;
-  Value latent_, latent_sum_;    // [T, l] of tokens, and of what experts give
+  Value latent_, latent_sum_;  // [T, l] of tokens, and of what experts give
+  KeptInput kept_received_, kept_gate_;
   Value received_, fc1_, gate_;  // [p, r, h], [p, r, u] before and [p, r, f] after activation
   Value returned_;               // [p, r, h], or [g, r, h] of the rank's own tokens
   Value partial_;                // [T, h]

@@ -3,15 +3,19 @@
 namespace zplan {
 
 BranchNorm::BranchNorm(LayerMaker& maker, std::optional<NormKind> kind, Part part,
-                       const std::string& tensor, const std::string& number)
+                       const std::string& tensor, const std::string& number, bool only_products)
     : part_(part) {
   if (kind) block_.emplace(maker, *kind, part, tensor, maker.h());
   const std::int64_t tokens = maker.local_tokens();
-  const auto add = [&](const char* name, const Shape& shape, DType dtype) {
-    return maker.values.add(
-        {.name = name + number, .shape = shape, .dtype = dtype, .of = LayerOperator::kNorm});
+  const auto spec = [&](const char* name, const Shape& shape, DType dtype) {
+    return ValueSpec{
+        .name = name + number, .shape = shape, .dtype = dtype, .of = LayerOperator::kNorm};
   };
-  if (block_) y_ = add("norm", {tokens, maker.h()}, maker.compute());
+  const auto add = [&](const char* name, const Shape& shape, DType dtype) {
+    return maker.values.add(spec(name, shape, dtype));
+  };
+  const ValueSpec y = spec("norm", {tokens, maker.h()}, maker.compute());
+  if (block_) y_ = only_products ? add_input(maker, part, y, kept_) : maker.values.add(y);
   if (block_ && block_->has_mean()) mean_ = add("mean", {tokens}, maker.kernels.statistics);
   if (block_) rstd_ = add("rstd", {tokens}, maker.kernels.statistics);
   // Several tiles add to it from the first on.
@@ -76,8 +80,18 @@ Branch::Branch(BranchNorm norm, std::unique_ptr<Body> body, std::optional<PostNo
       residual_(std::move(residual)),
       out_(out) {}
 
-View Branch::gathered(LayerPass& to, Part part, const View& x, const char* name) const {
-  return body_->has_own_tokens() ? x : to.gathered(part, x, name);
+View Branch::all_given(LayerPass& to, const View& y) const {
+  if (!body_->reads_input(to) || body_->has_own_tokens()) return y;
+  return norm_.kept().all_given(to, norm_.part(), y, "norm.gathered");
+}
+
+View Branch::all_kept(LayerPass& to, const View& y) const {
+  if (!to.emits_weights() || body_->has_own_tokens()) return y;
+  return norm_.kept().all_kept(to, norm_.part(), y, "norm.gathered");
+}
+
+View Branch::gathered_gradient(LayerPass& to, const View& dy) const {
+  return body_->has_own_tokens() ? dy : to.gathered_gradient(residual_.part(), dy, "d.gathered");
 }
 
 View Branch::summed(LayerPass& to, Part part, const View& partial, const std::string& name) const {
@@ -86,8 +100,9 @@ View Branch::summed(LayerPass& to, Part part, const View& partial, const std::st
 
 View Branch::forward(LayerPass& to, const View& input) const {
   const std::vector<Use> uses = body_->uses();
-  View x = norm_.read_by_branch(to, input);
-  if (body_->reads_input(to)) x = gathered(to, norm_.part(), x, "norm.gathered");
+  const View given = norm_.read_by_branch(to, input);
+  if (to.emits(LayerOperator::kNorm)) norm_.kept().keep(to, given);
+  const View x = all_given(to, given);
   const bool gives = to.emits(uses.back().op);
   const View partial = to[body_->partial()];
   body_->forward_before_tiles(to, x);
@@ -102,14 +117,13 @@ View Branch::forward(LayerPass& to, const View& input) const {
 View Branch::body_backward(LayerPass& to, const View& added, const View& input) const {
   const Part part = norm_.part();
   View dy;
-  const auto gather = [&] { dy = gathered(to, residual_.part(), added, "d.gathered"); };
+  const auto gather = [&] { dy = gathered_gradient(to, added); };
   if (to.emits_inputs()) {
     gather();
   } else {
     to.again(gather);
   }
-  View x = norm_.read_by_branch(to, input);
-  if (to.emits_weights()) x = gathered(to, part, x, "norm.gathered");
+  const View x = all_kept(to, norm_.read_by_branch(to, input));
   const Shape& shape = body_->has_own_tokens() ? added.shape : norm_.gradient().shape;
   const View dx = to.scratch(norm_.gradient().name, shape);
   if (body_->bias() && to.trains(body_->bias()) && to.emits_weights())

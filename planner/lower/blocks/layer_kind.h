@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/kept_input.h"
 #include "planner/lower/blocks/norm.h"
 #include "planner/lower/blocks/residual.h"
 
@@ -18,8 +19,9 @@ namespace zplan {
 // then the branch reads the stream itself.
 class BranchNorm {
  public:
+  // `only_products`: nothing but products reads what it gives.
   BranchNorm(LayerMaker& maker, std::optional<NormKind> kind, Part part, const std::string& tensor,
-             const std::string& number);
+             const std::string& number, bool only_products);
   // The same norm for another branch, under the name of another part.
   BranchNorm shared_by(Part part) const;
 
@@ -28,6 +30,7 @@ class BranchNorm {
   bool is_shared() const { return block_ && part_ != block_->part(); }
   const NormBlock& block() const { return *block_; }
   const ValueSpec& gradient() const { return gradient_; }
+  const KeptInput& kept() const { return kept_; }
   Normed of(const LayerPass& to) const { return {to[y_], to.maybe(mean_), to[rstd_]}; }
   // What the branch reads, of the stream that it begins with.
   View read_by_branch(const LayerPass& to, const View& stream) const {
@@ -37,6 +40,7 @@ class BranchNorm {
  private:
   Part part_;
   std::optional<NormBlock> block_;
+  KeptInput kept_;
   Value y_, mean_, rstd_;
   ValueSpec gradient_;  // of y, of all tokens
 };
@@ -86,9 +90,11 @@ class Branch {
 
  private:
   View body_backward(LayerPass& to, const View& added, const View& input) const;
-  // What the body reads of x, and what its partial sums come to: over tensor parallel ranks, unless
-  // each works on its own tokens.
-  View gathered(LayerPass& to, Part part, const View& x, const char* name) const;
+  // What the body reads of the norm in a forward and in a backward, and of a gradient, and what its
+  // partial sums come to: over tensor parallel ranks, unless each works on its own tokens.
+  View all_given(LayerPass& to, const View& y) const;
+  View all_kept(LayerPass& to, const View& y) const;
+  View gathered_gradient(LayerPass& to, const View& dy) const;
   View summed(LayerPass& to, Part part, const View& partial, const std::string& name) const;
 
   BranchNorm norm_;

@@ -13,6 +13,20 @@
 
 namespace zplan {
 
+// Rows of x, which are its last dimension, and their codes.
+inline Shape rows_of(const Shape& shape) {
+  const std::int64_t columns = shape[shape.rank - 1];
+  return {shape.elements() / columns, columns};
+}
+inline View as_rows(View x) {
+  x.shape = rows_of(x.shape);
+  return x;
+}
+inline Shape codes_of(const KernelSet& kernels, const Shape& shape) {
+  const Shape rows = rows_of(shape);
+  return {rows[0], kernels.codes.row_bytes(rows[1]).value};
+}
+
 // That a forward needs a parameter, and the operator whose replay needs it again.
 struct Use {
   std::optional<LayerOperator> op;
@@ -81,6 +95,29 @@ class LayerPass : public Emission {
   }
   View gathered(Part part, const View& x, const char* name) {
     return ranks_.gathered(phase(), part, x, name);
+  }
+  // Whether tensor parallel ranks have other tokens each, outside of what they compute together.
+  bool gathers_tokens() const { return s_.sequence_parallel(); }
+  // Emits the cast of x to codes (planner/plan/low_precision.h), and what codes stand for.
+  void quantize(Part part, const View& x, const View& codes) {
+    kernel(part, Action::kEncode, KernelId::kQuantizeRows, {read(as_rows(x)), write(codes)},
+           {s_.kernels.codes.block});
+  }
+  View dequantized(Part part, const View& codes, const std::string& name, const Shape& shape,
+                   DType dtype) {
+    const View x = scratch(name, shape, dtype);
+    kernel(part, Action::kDecode, KernelId::kDequantizeRows, {read(codes), write(as_rows(x))},
+           {s_.kernels.codes.block});
+    return x;
+  }
+  // The same as gathered() of a gradient: its codes move where the plan keeps codes.
+  View gathered_gradient(Part part, const View& dy, const char* name) {
+    if (!s_.plan.low_precision.keeps_codes || !gathers_tokens()) return gathered(part, dy, name);
+    const std::string base = name;
+    const View own = scratch(base + ".codes", codes_of(s_.kernels, dy.shape), DType::kU8);
+    quantize(part, dy, own);
+    const View codes = gathered(part, own, (base + ".all").c_str());
+    return dequantized(part, codes, base, {codes.shape[0], dy.shape[1]}, dy.dtype);
   }
   View summed(Part part, const View& partial, const std::string& name) {
     return ranks_.summed(phase(), part, partial, name.c_str());

@@ -42,12 +42,14 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
                                  .dtype = maker.compute(),
                                  .of = LayerOperator::kFc1,
                                  .tiled = true})),
-      gelu_(maker.values.add({.name = "gelu",
-                              .shape = {maker.tokens(), width_},
-                              .dtype = maker.compute(),
-                              .of = LayerOperator::kActivation,
-                              .tiled = true,
-                              .in_backward = Read::kFirst})),
+      gelu_(add_input(maker, Part::kFc2,
+                      {.name = "gelu",
+                       .shape = {maker.tokens(), width_},
+                       .dtype = maker.compute(),
+                       .of = LayerOperator::kActivation,
+                       .tiled = true,
+                       .in_backward = Read::kFirst},
+                      kept_)),
       fc2_(maker, Part::kFc2, shape.second, shape.second, shape.width, shape.bias, std::nullopt),
       dgelu_(maker.values.gradient(gradient(maker, shape, "d.fc", width_))) {
   if (gated_) dfc1_ = maker.values.gradient(gradient(maker, shape, "d.up", 2 * width_));
@@ -70,6 +72,7 @@ void Mlp::forward(LayerPass& to, const View& x) const {
     if (product) fc1_.forward(to, x, to[fc1_out_]);
     if (activates) activate(to);
   }
+  if (activates) kept_.keep(to, to[gelu_]);
   if (to.emits_all()) fc2_.linear.forward(to, to[gelu_], to[partial()]);
 }
 
@@ -90,11 +93,12 @@ View Mlp::activation_backward(LayerPass& to, const View& dgelu) const {
 void Mlp::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   View dfc1 = gated_ ? to.scratch(dgelu_.name, dgelu_.shape)
                      : to.handed(Part::kFc1, dgelu_.name.c_str(), dgelu_.shape, true);
+  const View gelu = kept_.read(to, to[gelu_], to.emits_weights() || token_gate_);
   if (fuses_neighbours_ && fc2_.linear.stands_alone()) {
-    fc2_.linear.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
+    fc2_.linear.backward(to, gelu, dy, dfc1, &to[fc1_out_]);
   } else {
-    fc2_.linear.backward(to, to[gelu_], dy, write(dfc1));
-    if (token_gate_) token_gate_->backward(to, x, to[gelu_], dfc1, to.add_tiles(dx));
+    fc2_.linear.backward(to, gelu, dy, write(dfc1));
+    if (token_gate_) token_gate_->backward(to, x, gelu, dfc1, to.add_tiles(dx));
     dfc1 = activation_backward(to, dfc1);
   }
   fc1_.backward(to, x, dfc1, token_gate_ ? update(dx) : to.add_tiles(dx));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/kept_input.h"
 #include "planner/lower/blocks/token_gate.h"
 #include "planner/program/kernels/attribute_values.h"
 
@@ -48,6 +49,7 @@ class Mlp : public Body {
   Attributes activation_;  // of its kernels
   Linear fc1_;             // [h, u], u = f or, of gate and up side by side, 2 f
   std::optional<TokenGate> token_gate_;
+  KeptInput kept_;          // of the second product
   Value fc1_out_, gelu_;    // [T, u] before GELU or SwiGLU, [T, f] after it
   LastProduct fc2_;         // [f, h]
   ValueSpec dgelu_, dfc1_;  // gradients of the two; not gated: one after the other in one

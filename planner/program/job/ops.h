@@ -158,6 +158,8 @@ enum class Action : std::uint8_t {
   kRoundInput,  // operands of products, to fp8
   kRoundWeight,
   kRoundGradient,
+  kEncode,  // an operand, to codes that are kept or sent
+  kDecode,
   kLoraDown,  // beside a product: what the first factor of LoRA gives
   kLoraScale,
   kLoraUp,  // and the second

@@ -40,23 +40,28 @@ KernelSet cpu_set(DType compute, bool fused_attention, bool fused_neighbours) {
   return set;
 }
 
+// One scale for each operand; [DeepSeek24b sec 3.3.2]; [OCP-MX]; [NVFP4].
+constexpr CodeFormat kPerTensor{}, kBlocks{.name = "fp8_block", .block = kFp8Block},
+    kMxFp8{.name = "mxfp8", .block = 32, .scale_bytes = 1},
+    kNvFp4{.name = "nvfp4", .bits = 4, .block = 16, .scale_bytes = 1};
+
 // Devices of one compute capability: the formats that their fused sets compute in, those of the
-// sets as training was before fused kernels, and whether both are there in fp8 too. A device runs
-// the sets of older ones as well.
+// sets as training was before fused kernels, and the formats of codes that both multiply in. A
+// device runs the sets of older ones as well.
 struct Generation {
   int capability;
   std::vector<DType> fused, unfused;
-  bool fp8;
+  std::vector<CodeFormat> codes;
 };
 
 std::vector<Generation> generations() {
   using enum DType;
-  return {{70, {kF32, kF16}, {kF32, kF16}, false},
-          {80, {kF32, kBf16, kF16}, {kBf16, kF16}, false},
-          {89, {kBf16, kF16}, {kBf16, kF16}, true},
-          {90, {kF32, kBf16, kF16}, {kBf16, kF16}, true},
-          {100, {kF32, kBf16, kF16}, {kBf16, kF16}, true},
-          {120, {kBf16, kF16}, {kBf16, kF16}, true}};
+  return {{70, {kF32, kF16}, {kF32, kF16}, {}},
+          {80, {kF32, kBf16, kF16}, {kBf16, kF16}, {}},
+          {89, {kBf16, kF16}, {kBf16, kF16}, {kPerTensor}},
+          {90, {kF32, kBf16, kF16}, {kBf16, kF16}, {kPerTensor, kBlocks}},
+          {100, {kF32, kBf16, kF16}, {kBf16, kF16}, {kPerTensor, kBlocks, kMxFp8, kNvFp4}},
+          {120, {kBf16, kF16}, {kBf16, kF16}, {kPerTensor}}};
 }
 
 class Table {
@@ -92,8 +97,10 @@ void Table::add_cpu() {
   for (const DType type : {kF64, kF32}) {
     KernelSet set = cpu_set(type, true, false);
     set.layer_products = LayerProducts::kRoundedToFp8;
+    set.codes = {.block = kFp8Block, .scale_bytes = sizeof(double)};
     add(type == kF64 ? "cpu.f64.fp8" : "cpu.f32.fp8", set);
     set.rounds_whole = true;
+    set.codes.block = 0;
     add(type == kF64 ? "cpu.f64.fp8.whole" : "cpu.f32.fp8.whole", set);
   }
   add("cpu.f64.fused", cpu_set(kF64, true, true));
@@ -101,24 +108,29 @@ void Table::add_cpu() {
 }
 
 void Table::add_cuda(const Generation& generation) {
-  const auto add_set = [&](std::string format, DType compute, bool fused, LayerProducts products) {
+  const auto named = [&](std::string_view format, DType compute, bool fused) {
     KernelSet set = basic_set(RunsOn::kCuda, compute, kCudaWorkspace);
+    set.id = ids_.emplace_back(
+        fmt::format("cuda.sm{}.{}{}", generation.capability, format, fused ? "" : ".unfused"));
     set.capability = generation.capability;
     set.fused_attention = set.fused_neighbours = fused;
     set.dropout = !fused;
-    set.layer_products = products;
-    add(fmt::format("cuda.sm{}.{}{}", generation.capability, format, fused ? "" : ".unfused"), set);
+    return set;
   };
   const auto format = [](DType compute) {
     return compute == DType::kF32 ? "fp32" : compute == DType::kF16 ? "fp16" : "bf16";
   };
-  for (const DType type : generation.fused)
-    add_set(format(type), type, true, LayerProducts::kAsStored);
-  for (const DType type : generation.unfused)
-    add_set(format(type), type, false, LayerProducts::kAsStored);
-  if (!generation.fp8) return;
-  // Everything in bf16 in memory.
-  for (const bool fused : {true, false}) add_set("fp8", DType::kBf16, fused, LayerProducts::kFp8);
+  for (const DType type : generation.fused) sets_.push_back(named(format(type), type, true));
+  for (const DType type : generation.unfused) sets_.push_back(named(format(type), type, false));
+  // Everything else is bf16 in memory. Kernels of this executor have one scale for each operand.
+  for (const CodeFormat& codes : generation.codes)
+    for (const bool fused : {true, false}) {
+      KernelSet set = named(codes.name, DType::kBf16, fused);
+      set.layer_products = LayerProducts::kFp8;
+      set.codes = codes;
+      if (codes.name != kPerTensor.name) set.runs_on = RunsOn::kNowhere;
+      sets_.push_back(set);
+    }
 }
 
 // Adds the sets of MI250X, MI300X, MI355X, of TPUs and of Trainium2. They serve to plan and to
@@ -132,6 +144,12 @@ void Table::add_planned() {
 }
 
 }  // namespace
+
+Bytes CodeFormat::row_bytes(std::int64_t elements) const {
+  constexpr std::int64_t kBitsOfByte = 8;
+  const std::int64_t scales = block == 0 ? 1 : ceil_div(elements, block);
+  return {ceil_div(elements * bits, kBitsOfByte) + scales * scale_bytes};
+}
 
 std::span<const KernelSet> kernel_sets() {
   static const Table kTable;
@@ -151,7 +169,8 @@ const KernelSet* other_attention(const KernelSet& set) {
   for (const KernelSet& other : kernel_sets())
     if (other.runs_on == set.runs_on && other.capability == set.capability &&
         other.compute == set.compute && other.layer_products == set.layer_products &&
-        other.rounds_whole == set.rounds_whole && other.fused_attention != set.fused_attention)
+        other.rounds_whole == set.rounds_whole && other.codes.name == set.codes.name &&
+        other.fused_attention != set.fused_attention)
       return &other;
   return nullptr;
 }
@@ -162,6 +181,7 @@ bool is_planned_only(KernelId kernel, RunsOn backend) {
     case Sets::kPlannedOnCuda:
     case Sets::kMergedAttention:
     case Sets::kExperts:
+    case Sets::kCodes:
       return backend != RunsOn::kCpu;
     default:
       return false;
@@ -190,6 +210,8 @@ bool declares(const KernelSet& set, KernelId kernel) {
       return true;
     case Sets::kRoundsToFp8:
       return set.layer_products == LayerProducts::kRoundedToFp8;
+    case Sets::kCodes:
+      return set.layer_products != LayerProducts::kAsStored;
   }
   return false;
 }

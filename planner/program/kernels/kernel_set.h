@@ -28,6 +28,18 @@ enum class RunsOn : std::uint8_t { kCpu, kCuda, kNowhere };
 enum class LayerProducts : std::uint8_t { kAsStored, kFp8, kRoundedToFp8 };
 inline constexpr std::int64_t kFp8Block = 128;
 
+// How operands of 8 or 4 bits are stored: codes, and for each `block` of them in a row (0: for the
+// whole row) a scale of so many bytes. `name` is that of the format in hardware profiles.
+struct CodeFormat {
+  std::string_view name = "fp8";
+  int bits = 8;
+  std::int64_t block = 0;
+  int scale_bytes = 4;
+
+  // Counts the bytes of a row of so many elements.
+  Bytes row_bytes(std::int64_t elements) const;
+};
+
 struct KernelSet {
   std::string_view id;    // "cuda.sm70.fp16"
   DType compute;          // activations and the parameters that kernels read
@@ -41,6 +53,7 @@ struct KernelSet {
   LayerProducts layer_products = LayerProducts::kAsStored;
   bool rounds_whole = false;  // operands that are rounded to fp8, not in blocks
   bool dropout = false;       // has its kernels
+  CodeFormat codes{};         // of operands that are cast or rounded
 };
 
 std::span<const KernelSet> kernel_sets();

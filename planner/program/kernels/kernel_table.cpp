@@ -75,6 +75,9 @@ Demand some_columns(Operands o) {
           .bytes = o[whole].bytes() * times};
 }
 
+// The product that reads codes or makes them has this among its work (fp8_products.h).
+Demand part_of_product(Operands) { return {.kind = WorkKind::kMemory}; }
+
 Demand product(const Product& p, Operands o) {
   return {.kind = WorkKind::kGemm,
           .flops = Flops{2 * p.m * p.n * p.k * p.batch * p.times},

@@ -56,7 +56,8 @@ struct Demand {
 
 // Which kernel sets have a kernel: those that fuse attention or do not, that merge what attention
 // to several blocks of keys gives, that fuse neighbours, that have dropout, that round the operands
-// of products to fp8; kPlannedOnCuda and kExperts: all, but those for CUDA without a body of it.
+// of products to fp8, that store operands as codes (with no body for CUDA); kPlannedOnCuda and
+// kExperts: all, but those for CUDA without a body of it.
 enum class Sets : std::uint8_t {
   kAll,
   kPlannedOnCuda,
@@ -66,7 +67,8 @@ enum class Sets : std::uint8_t {
   kFusedNeighbours,
   kDropout,
   kExperts,
-  kRoundsToFp8
+  kRoundsToFp8,
+  kCodes
 };
 
 // Which kernels of WorkKind::kMemory move alike over their compulsory traffic: a stack has a rate

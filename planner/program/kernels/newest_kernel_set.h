@@ -6,8 +6,8 @@
 namespace zplan {
 
 // The newest that a device of this compute capability runs, for a format of activations and one of
-// the layers' products. Null: there is none.
+// the layers' products, of codes by its name. Null: there is none.
 const KernelSet* newest_kernel_set(int capability, DType compute, LayerProducts products,
-                                   bool fused_attention);
+                                   bool fused_attention, std::string_view codes = "fp8");
 
 }  // namespace zplan

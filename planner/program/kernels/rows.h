@@ -266,6 +266,17 @@ ZPLAN_KERNEL(
         "Does what dequantise does with scales of 8 bits: so many 255ths of the constant of their "
         "256 neighbours.")
 ZPLAN_KERNEL(
+    QuantizeRows, "quantize_rows", .operands = "x:rc[r,k] q:wk[r,c]", .attributes = "block?",
+    .kind = kMem, .demand = part_of_product, .sets = Sets::kCodes,
+    .source = "[DeepSeek24b sec 3.3.2]",
+    .what =
+        "q = the codes of x in the set's format and, behind those of each row, its scales: "
+        "one for each `block` of them, 0: for all.")
+ZPLAN_KERNEL(DequantizeRows, "dequantize_rows", .operands = "q:rk[r,c] x:wc[r,k]",
+             .attributes = "block?", .kind = kMem, .demand = part_of_product, .sets = Sets::kCodes,
+             .source = "[DeepSeek24b sec 3.3.2]",
+             .what = "x = what the codes stand for (quantize_rows), as round_fp8 gives it.")
+ZPLAN_KERNEL(
     Report, "report", .operands = "loss:rd[1] clip:rd[2] experts:rd[2]?",
     .attributes = "copies? losses?", .kind = kHost, .demand = host_work, .source = "[derived]",
     .what =
