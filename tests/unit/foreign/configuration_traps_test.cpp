@@ -333,6 +333,33 @@ TEST(MegatronTraps, WhatIsBesideTheExchangeOfExperts) {
             "error");
 }
 
+TEST(MegatronTraps, FormatsOfProductsAreTheirRecipes) {
+  const auto plan_of = [](const std::string& more) {
+    return read("a.sh", std::string(kOptions) + more).setup.plan;
+  };
+  EXPECT_EQ(plan_of("--fp8-format hybrid").kernel_set, "cuda.sm90.fp8");
+  EXPECT_TRUE(plan_of("--fp8-format hybrid").low_precision.keeps_codes);
+  EXPECT_EQ(plan_of("--fp8-format e4m3 --fp8-recipe blockwise").kernel_set, "cuda.sm90.fp8_block");
+  EXPECT_FALSE(plan_of("").low_precision.keeps_codes);
+  const Read both = read("a.sh", std::string(kOptions) + "--fp8-format hybrid --fp4-format e2m1");
+  EXPECT_EQ(both.kind_of("--fp4-format"), "error");
+}
+
+TEST(MegatronTraps, StatesHaveTypesWhereTheOptimizerIsAwareOfThem) {
+  const std::string options = std::string(kOptions) + "--use-distributed-optimizer ";
+  const std::string aware = options + "--use-precision-aware-optimizer ";
+  const std::string types = "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16";
+  EXPECT_EQ(read("a.sh", aware + types).setup.plan.precision.moments, DType::kBf16);
+  EXPECT_EQ(read("a.sh", aware).setup.plan.precision.moments, DType::kF32);
+  EXPECT_EQ(read("a.sh", options + types).kind_of("--exp-avg-dtype"), "error");
+  EXPECT_EQ(read("a.sh", options + types).setup.plan.precision.moments, DType::kF32);
+  const Read one = read("a.sh", aware + "--exp-avg-dtype bf16");
+  EXPECT_EQ(one.setup.plan.precision.moments, DType::kF32);
+  EXPECT_EQ(one.kind_of("--exp-avg-dtype"), "not_modelled");
+  EXPECT_EQ(read("a.sh", aware + "--main-grads-dtype bf16").setup.plan.precision.grad,
+            DType::kBf16);
+}
+
 // Their buckets hold many of these small layers.
 TEST(MegatronTraps, ExpertsAndMuonTakeALayerAtATime) {
   const std::string text = std::string(kOptions) + "--use-distributed-optimizer ";

@@ -265,11 +265,47 @@ TEST(RecordPrecision, GradientsOfFsdpAreReducedInTheStatedType) {
 
 TEST(RecordPrecision, FormatsThatNoKernelHasRefuse) {
   EXPECT_EQ(planned({{"/precision/compute", "mxfp8"}}).unsupported,
-            "not modelled: products in mxfp8");
-  EXPECT_EQ(
-      planned({{"/precision/compute", "fp8"}, {"/precision/fp8/attention", true}}).unsupported,
-      "not modelled: attention in fp8");
+            "fused kernels in mxfp8 for H100-SXM5-80GB");
+  EXPECT_THAT(planned({{"/precision/compute", "fp8"}, {"/precision/fp8/attention", true}}).flags,
+              Contains("attention in 16 bits instead of fp8"));
   EXPECT_EQ(planned({{"/optimizer/kind", "lamb"}}).unsupported, "not modelled: optimizer lamb");
+}
+
+// Transformer Engine's modules keep codes, PyTorch's the inputs themselves.
+TEST(RecordPrecision, InputsAreKeptAsTheSoftwareKeepsThem) {
+  const auto keeps = [](std::initializer_list<std::pair<const char*, Json>> changes,
+                        const Json& record = base()) {
+    return planned(changes, record).plan.low_precision.keeps_codes;
+  };
+  EXPECT_TRUE(keeps({{"/precision/compute", "fp8"}}));
+  EXPECT_FALSE(keeps({{"/precision/compute", "bf16"}}));
+  EXPECT_FALSE(keeps({{"/precision/compute", "fp8"}, {"/software/name", "torchtitan"}}));
+  EXPECT_FALSE(keeps({{"/precision/compute", "fp8"}, {"/precision/fp8/activations", false}}));
+  const PlannedRun blocks =
+      planned({{"/precision/compute", "fp8"}, {"/precision/fp8/recipe", "blockwise"}});
+  EXPECT_EQ(blocks.plan.kernel_set, "cuda.sm90.fp8_block");
+}
+
+// Weights in bf16 have codes beside them, both ways; those that are codes alone have none.
+TEST(RecordPrecision, CodesOfWeightsAreMemory) {
+  const auto predicted = [](bool gathers) {
+    const auto run =
+        read(with(base(), {{"/precision/compute", "fp8"}, {"/precision/fp8/gathers", gathers}}));
+    return *evaluate(*run, catalogues()).predicted_gib;
+  };
+  const double matrices = 8 * (4.0 * 1024 * 1024 + 3 * 1024 * 4096) / 2;  // of a rank of two
+  EXPECT_NEAR(predicted(false) - predicted(true), 2 * matrices / 0x1p30, 0.02);
+}
+
+TEST(RecordRecompute, WhatIsNotStatedDecidesWhetherARunFits) {
+  const auto fits = [](const Json& record) { return evaluate(*read(record), catalogues()).fits; };
+  const Json large = with(base(), {{"/micro_batch", 32},
+                                   {"/global_batch", 128},
+                                   {"/model/layers", 32},
+                                   {"/measured/memory_gib", 70}});
+  EXPECT_EQ(fits(base()), true);
+  EXPECT_EQ(fits(large), std::nullopt);
+  EXPECT_EQ(fits(with(large, {{"/recompute/mode", "none"}})), false);
 }
 
 TEST(RecordRecompute, ModulesAreOperatorsOfTheLayersThatHaveThem) {
