@@ -206,6 +206,8 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
     return Contradiction{
         kExpertLatent.name,
         fmt::format("expected at most {}, the hidden size, got {}", m.hidden, e.latent)};
+  if (e.latent > 0 && !m.gated_mlp)
+    return Contradiction{kExpertLatent.name, "expected no expert_latent_size without gated_mlp"};
   if (m.has_expert_biases() && e.latent > 0)
     return Contradiction{kExpertLatent.name,
                          "expected no expert_latent_size with biases \"all\": the products before "

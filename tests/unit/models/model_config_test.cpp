@@ -53,7 +53,6 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   EXPECT_EQ(names, (std::vector<std::string>{"tiny-bloom",
                                              "tiny-bert",
                                              "tiny-bert-published",
-                                             "tiny-latent",
                                              "tiny-neox",
                                              "tiny-switch",
                                              "tiny-mla",
