@@ -43,6 +43,14 @@ void read_mistral(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
 }
 
+// Queries of late positions are scaled there, which changes numbers alone.
+void read_ministral3(ConfigKeys& keys, ModelConfig& model) {
+  read_mistral(keys, model);
+  keys.note(
+      "queries are not scaled by their positions, as llama_4_scaling_beta of rope_parameters does "
+      "it");
+}
+
 // Windows that begin with a layer, and only where the file asks for them.
 void read_qwen_windows(ConfigKeys& keys, ModelConfig& model) {
   const std::int64_t first = keys.whole_or({"max_window_layers"}, kMostSize, 0);
@@ -144,10 +152,14 @@ constexpr Family kFamilies[] = {
     {"arcee", "ArceeDecoderLayer", read_arcee},
     {"cwm", "CwmDecoderLayer", read_cwm},
     {"exaone4", "Exaone4DecoderLayer", read_exaone4},
+    {"falcon", "FalconDecoderLayer", read_falcon},
+    {"gpt_bigcode", "GPTBigCodeBlock", read_gpt_bigcode},
     {"granite", "GraniteDecoderLayer", read_granite},
     {"jais2", "Jais2DecoderLayer", read_nemotron},
     {"ministral", "MinistralDecoderLayer", read_mistral},
     {"modernbert", "ModernBertEncoderLayer", read_modernbert},
+    {"ministral3", "Ministral3DecoderLayer", read_ministral3},
+    {"mpt", "MptBlock", read_mpt},
     {"nemotron", "NemotronDecoderLayer", read_nemotron},
     {"olmo", "OlmoDecoderLayer", read_olmo},
     {"olmo2", "Olmo2DecoderLayer", read_olmo2},

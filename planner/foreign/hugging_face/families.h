@@ -75,6 +75,9 @@ void read_gpt2(ConfigKeys& keys, ModelConfig& model);
 void read_opt(ConfigKeys& keys, ModelConfig& model);
 void read_gpt_neox(ConfigKeys& keys, ModelConfig& model);
 void read_bloom(ConfigKeys& keys, ModelConfig& model);
+void read_falcon(ConfigKeys& keys, ModelConfig& model);
+void read_gpt_bigcode(ConfigKeys& keys, ModelConfig& model);
+void read_mpt(ConfigKeys& keys, ModelConfig& model);
 void read_bert(ConfigKeys& keys, ModelConfig& model);
 void read_t5(ConfigKeys& keys, ModelConfig& model);
 
