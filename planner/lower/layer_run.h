@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -51,6 +52,8 @@ class LayerRun : public LayerPass {
   View parameter(Param param) override;
   View gradient(Param param) override;
   void done(Param param) override;
+  void hold(Param param) override { held_ = param; }
+  void end_hold() override;
   bool emits(std::optional<LayerOperator> op) const override;
   bool replays_selectively() const override { return segment_.replay.attention; }
   std::int64_t layer() const override;
@@ -120,6 +123,7 @@ class LayerRun : public LayerPass {
   // State of the loop body being emitted.
   std::optional<Parameters::Resident> resident_;
   std::optional<Gradients::Open> open_;
+  std::optional<Param> held_;  // whose unit stays open until the end of a branch
   RingUses fetches_, opened_;
   static constexpr std::array kStaying{Part::kShared, Part::kExpertFactors};
   std::array<Staying, kStaying.size()> staying_;
