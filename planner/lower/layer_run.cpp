@@ -1,6 +1,7 @@
 #include "planner/lower/layer_run.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace zplan {
 
@@ -214,9 +215,15 @@ bool LayerRun::is_first_of_unit(Param param) const {
 
 // Backward comes last to the parameter that forward uses first of a unit.
 void LayerRun::done(Param param) {
+  if (held_ == param) return;
   if (!open_ || open_->unit != unit_of(param) || !is_first_of_unit(param)) return;
   gradients_.close(*open_, last_micro_);
   open_.reset();
+}
+
+void LayerRun::end_hold() {
+  const std::optional<Param> param = std::exchange(held_, std::nullopt);
+  if (param) done(*param);
 }
 
 void LayerRun::close_staying() {

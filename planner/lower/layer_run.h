@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -52,6 +53,8 @@ class LayerRun : public LayerPass {
   std::vector<View> scales(Param param) override;
   View gradient(Param param) override;
   void done(Param param) override;
+  void hold(Param param) override { held_ = param; }
+  void end_hold() override;
   bool emits(std::optional<LayerOperator> op) const override;
   bool replays_selectively() const override { return segment_.replay.attention; }
   std::int64_t layer() const override;
@@ -124,6 +127,7 @@ class LayerRun : public LayerPass {
   // State of the loop body being emitted.
   std::optional<Parameters::Resident> resident_;
   std::optional<Gradients::Open> open_;
+  std::optional<Param> held_;  // whose unit stays open until the end of a branch
   RingUses fetches_, opened_;
   std::array<Staying, kSharedParts.size()> staying_;
   bool upwards_ = true;

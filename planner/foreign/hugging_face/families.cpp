@@ -44,6 +44,14 @@ void read_mistral(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
 }
 
+// Queries of late positions are scaled there, which changes numbers alone.
+void read_ministral3(ConfigKeys& keys, ModelConfig& model) {
+  read_mistral(keys, model);
+  keys.note(
+      "queries are not scaled by their positions, as llama_4_scaling_beta of rope_parameters does "
+      "it");
+}
+
 // Windows that begin with a layer, and only where the file asks for them.
 void read_qwen_windows(ConfigKeys& keys, ModelConfig& model) {
   const std::int64_t first = keys.whole_or({"max_window_layers"}, kMostSize, 0);
@@ -132,7 +140,7 @@ constexpr Family kFamilies[] = {
     {"gemma3_text", "Gemma3DecoderLayer", read_gemma3_text},
     {"llama", "LlamaDecoderLayer", read_llama},
     {"mimo", "MiMoDecoderLayer", read_mimo, "qwen2"},
-    {"ministral3", "Ministral3DecoderLayer", read_mistral, "mistral"},
+    {"ministral3", "Ministral3DecoderLayer", read_ministral3, "mistral"},
     {"mistral", "MistralDecoderLayer", read_mistral},
     {"ministral", "MinistralDecoderLayer", read_mistral},
     // The same layers, of which some matrices stand side by side.

@@ -30,13 +30,6 @@ void read_gpt2(ConfigKeys& keys, ModelConfig& model) {
   keys.demand({"add_cross_attention"}, false, false, "layers attend to their own tokens");
 }
 
-void read_gpt_bigcode(ConfigKeys& keys, ModelConfig& model) {
-  read_gpt2(keys, model);
-  if (keys.flag({"multi_query"}, true)) model.kv_heads = 1;
-  for (const char* key : {"scale_attention_softmax_in_fp32", "runner_max_sequence_length"})
-    keys.find({key});
-}
-
 void read_opt(ConfigKeys& keys, ModelConfig& model) {
   constexpr std::int64_t kOffset = 2;  // rows before the first token's [Zhang22]
   set_architecture(model, Architecture::kGpt);
@@ -75,6 +68,59 @@ void read_bloom(ConfigKeys& keys, ModelConfig& model) {
   model.ffn = keys.whole_or(spelt::kInner, kMostSize, kUsualWidth * model.hidden);
   keys.demand({"apply_residual_connection_post_layernorm"}, false, false,
               "a branch is added to what its norm reads");
+}
+
+void read_gpt_bigcode(ConfigKeys& keys, ModelConfig& model) {
+  read_gpt2(keys, model);
+  if (keys.flag(spelt::kMultiQuery, true)) model.kv_heads = 1;
+  for (const char* key : {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32",
+                          "runner_max_sequence_length"})
+    keys.find({key});
+}
+
+// The earlier layers have one norm for both branches and one head of keys, the later ones a norm
+// for each branch and some heads.
+void read_falcon(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kGpt);
+  read_sizes(keys, model);
+  const bool later = keys.flag({"new_decoder_architecture"}, false);
+  const std::int64_t groups = keys.whole_or(spelt::kFalconGroups, kMostSize, model.heads);
+  const bool one_group = keys.flag(spelt::kMultiQuery, true);
+  model.kv_heads = later ? groups : one_group ? 1 : model.heads;
+  model.ffn = keys.whole_or({"ffn_hidden_size"}, kMostSize, kUsualWidth * model.hidden);
+  model.biases = keys.flag({"bias"}, false) ? Biases::kAll : Biases::kNone;
+  if (const auto word = keys.find({"activation"})) word->one_of({"gelu"});
+  model.layer.activation = Activation::kGelu;
+  const std::int64_t norms = keys.whole_or({"num_ln_in_parallel_attn"}, 2, later ? 2 : 1);
+  if (later || keys.flag({"parallel_attn"}, true))
+    model.layer.parallel_residual =
+        later && norms == 2 ? ParallelResidual::kTwoNorms : ParallelResidual::kOneNorm;
+  keys.demand({"alibi"}, false, false,
+              "positions are rotary: its slopes are divided as scores are");
+  keys.find({"apply_residual_connection_post_layernorm"});
+  read_rotary(keys, model);
+}
+
+void read_mpt(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kGpt);
+  model.layers = keys.whole({"n_layers"}, kMostSize);
+  model.hidden = keys.whole(spelt::kT5Hidden, kMostSize);
+  model.heads = model.kv_heads = keys.whole({"n_heads"}, kMostSize);
+  model.vocab = keys.whole(spelt::kVocabulary, kMostSize);
+  model.tied_embeddings = keys.flag(spelt::kTied, true);
+  read_epsilon(keys, model);
+  model.ffn = kUsualWidth * model.hidden;
+  model.norm = Norm::kLayerNormNoBias;
+  model.biases = Biases::kNone;
+  model.position = Position::kAlibi;
+  model.layer.activation = Activation::kGelu;
+  keys.demand({"no_bias"}, true, true, "neither linear layers nor norms have biases");
+  if (const auto scale = keys.find(spelt::kLogitScale)) scale->fail("expected no logit_scale");
+  if (const auto attention = keys.stated({"attn_config"})) {
+    JsonObject own = attention->object();
+    if (const auto clip = own.optional_member("clip_qkv"); clip && !clip->is_null())
+      clip->fail("expected queries, keys and values that are not clipped, got clip_qkv");
+  }
 }
 
 void read_bert(ConfigKeys& keys, ModelConfig& model) {
@@ -170,9 +216,11 @@ constexpr Family kOtherFamilies[] = {
     {"blenderbot", "BlenderbotDecoderLayer", read_blenderbot},
     {"bloom", "BloomBlock", read_bloom},
     {"camembert", "CamembertLayer", read_roberta, "bert"},
+    {"falcon", "FalconDecoderLayer", read_falcon},
     {"gpt2", "GPT2Block", read_gpt2},
     {"gpt_bigcode", "GPTBigCodeBlock", read_gpt_bigcode},
     {"gpt_neox", "GPTNeoXLayer", read_gpt_neox},
+    {"mpt", "MptBlock", read_mpt},
     {"mt5", "MT5Block", read_t5, "t5"},
     {"opt", "OPTDecoderLayer", read_opt},
     {"roberta", "RobertaLayer", read_roberta, "bert"},

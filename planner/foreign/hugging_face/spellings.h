@@ -33,6 +33,8 @@ inline constexpr Names kLayers{"num_hidden_layers", "n_layer"};
 inline constexpr Names kHidden{"hidden_size", "n_embd", "n_embed"};
 inline constexpr Names kHeads{"num_attention_heads", "n_head"};
 inline constexpr Names kKeyValueHeads{"num_key_value_heads"};
+inline constexpr Names kMultiQuery{"multi_query"};
+inline constexpr Names kFalconGroups{"num_kv_heads"};
 inline constexpr Names kHeadSize{"head_dim"};
 inline constexpr Names kVocabulary{"vocab_size"};
 inline constexpr Names kTied{"tie_word_embeddings"};
@@ -54,7 +56,8 @@ inline constexpr Names kOptWidth{"ffn_dim"};
 
 // Tokens.
 inline constexpr Names kLearned{"n_positions", "max_position_embeddings", "n_ctx"};
-inline constexpr Names kMostTokens{"max_position_embeddings", "seq_length", "n_positions"};
+inline constexpr Names kMostTokens{"max_position_embeddings", "seq_length", "n_positions",
+                                   "max_seq_len"};
 
 inline constexpr Names kTheta{"rope_theta", "rotary_emb_base", "global_rope_theta"};
 inline constexpr Names kLocalTheta{"rope_local_base_freq", "local_rope_theta"};

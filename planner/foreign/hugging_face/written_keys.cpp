@@ -129,6 +129,20 @@ constexpr Row kRows[] = {
     {spelt::kHidden, size<&ModelConfig::hidden>},
     {spelt::kHeads, size<&ModelConfig::heads>},
     {spelt::kKeyValueHeads, size<&ModelConfig::kv_heads>},
+    {spelt::kMultiQuery, [](const ModelConfig& m) { return Value(m.kv_heads == 1); }},
+    {spelt::kFalconGroups, size<&ModelConfig::kv_heads>},
+    {{"new_decoder_architecture"},
+     [](const ModelConfig& m) {
+       return Value(m.layer.parallel_residual == ParallelResidual::kTwoNorms);
+     }},
+    {{"parallel_attn"},
+     [](const ModelConfig& m) {
+       return Value(m.layer.parallel_residual != ParallelResidual::kNone);
+     }},
+    {{"bias"}, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
+    {{"ffn_hidden_size"}, size<&ModelConfig::ffn>},
+    {{"n_layers"}, size<&ModelConfig::layers>},
+    {{"n_heads"}, size<&ModelConfig::heads>},
     {spelt::kHeadSize,
      [](const ModelConfig& m) { return m.latent ? std::nullopt : Value(m.head_size()); }},
     {spelt::kHeadSize,

@@ -130,9 +130,12 @@ View Branch::body_backward(LayerPass& to, const View& added, const View& input) 
     to.kernel(body_->part(), Action::kBiasGradient, KernelId::kBiasGradient,
               {read(added), to.gradient(body_->bias()), to.workspace()});
   if (to.emits_inputs()) to.clear_for_tiles(part, dx);
+  const bool holds = !norm_.has_gain() && !to.in_tiles();
+  if (holds) to.hold(body_->all_uses().front().param);
   body_->backward_before_tiles(to);
   to.each_tile(body_->uses(), [&] { body_->backward(to, x, dy, dx); });
   body_->backward_after_tiles(to, x, dx);
+  if (holds) to.end_hold();
   return to.emits_inputs() ? summed(to, part, dx, "d.norm.sum") : View{};
 }
 

@@ -28,6 +28,7 @@ class BranchNorm {
   Part part() const { return part_; }
   bool is_there() const { return block_.has_value(); }
   bool is_shared() const { return block_ && part_ != block_->part(); }
+  bool has_gain() const { return block_ && block_->gain(); }
   const NormBlock& block() const { return *block_; }
   const ValueSpec& gradient() const { return gradient_; }
   const KeptInput& kept() const { return kept_; }

@@ -53,6 +53,11 @@ class LayerPass : public Emission {
   // In the second part of a backward: brings the gradient of a parameter that the first part has
   // given to where gradients are added up.
   virtual void take_gradient(Part part, Param param, bool is_bias) = 0;
+  // Keeps the gradients of this parameter's unit open, whatever says that it is done, until the
+  // end: a branch without a gain of its norm writes some behind those of its first product.
+  virtual void hold(Param /*param*/) {}
+  virtual void end_hold() {}
+  bool in_tiles() const { return s_.tiles() > 1; }
   // Emits a loop over the tiles, each of which needs these parameters.
   virtual void each_tile(const std::vector<Use>& uses, const std::function<void()>& emit) = 0;
 

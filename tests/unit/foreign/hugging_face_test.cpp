@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "models/model_formulas.h"
+#include "planner/core/text.h"
 #include "planner/foreign/model_file.h"
+#include "tests/support/source_dir.h"
 #include "tests/unit/foreign/measured_data.h"
 
 namespace zplan {
@@ -24,6 +26,11 @@ HuggingFaceModel read(const std::string& text) {
 // A file with these keys beside its type.
 std::string file(const std::string& type, const std::string& keys = "") {
   return "{\"model_type\": \"" + type + "\"" + (keys.empty() ? "" : ", " + keys) + "}";
+}
+
+std::string published(const std::string& name) {
+  return read_text_file(std::string(ZPLAN_SOURCE_DIR) + "/tests/data/published_configs/" + name +
+                        ".json");
 }
 
 std::string refused(const std::string& text) {
@@ -370,6 +377,13 @@ TEST(HuggingFace, ReadsNormsBiasesAndFactorsOfDenseFamilies) {
   EXPECT_EQ(model("nemotron").layer.activation, Activation::kSquaredRelu);
   EXPECT_FALSE(model("arcee").gated_mlp);
   EXPECT_TRUE(model("cwm").layer.full_layers_first);
+  EXPECT_EQ(parameter_count(model("falcon")), 6'921'720'704) << "the class is Falcon 7B";
+  EXPECT_EQ(model("falcon").layer.parallel_residual, ParallelResidual::kOneNorm);
+  EXPECT_EQ(parameter_count(read(published("falcon-40b")).model), 41'303'293'952);
+  EXPECT_EQ(parameter_count(read(published("mpt-7b")).model), 6'649'286'656);
+  EXPECT_EQ(parameter_count(read(published("gpt_bigcode-santacoder")).model), 1'124'886'528);
+  EXPECT_EQ(parameter_count(read(published("Devstral-2-123B-Instruct-2512")).model),
+            125'025'988'608);
   const LayerFeatures bert = model("modernbert").layer;
   EXPECT_EQ(bert.window, 65) << "64 on either side, and the query's own";
   EXPECT_EQ(bert.local_rope_theta, 10000);
