@@ -66,15 +66,15 @@ struct TypeLetter {
   std::string_view type;
   char letter;
 };
-constexpr TypeLetter kTypes[] = {{"mamba", 'M'},     {"linear_attention", 'M'},
+constexpr TypeLetter kMixerTypes[] = {{"mamba", 'M'},     {"linear_attention", 'M'},
                                  {"attention", '*'}, {"full_attention", '*'},
                                  {"moe", 'E'},       {"mlp", '-'}};
 
 char letter_of(const JsonNode& layer) {
   std::vector<std::string> words;
-  for (const TypeLetter& row : kTypes) words.emplace_back(row.type);
+  for (const TypeLetter& row : kMixerTypes) words.emplace_back(row.type);
   const std::string word = layer.one_of(words);
-  for (const TypeLetter& row : kTypes)
+  for (const TypeLetter& row : kMixerTypes)
     if (row.type == word) return row.letter;
   return '*';
 }
@@ -178,27 +178,13 @@ std::string mixer_words(const std::vector<char>& mixers, char last) {
 
 void read_bamba(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
-  read_rotary(keys, model, 0.5);
+  read_rotary(keys, model);
   std::vector<char> mixers(static_cast<std::size_t>(model.layers), 'M');
   if (const auto attention = keys.find({"attn_layer_indices"}))
     for (const JsonNode& layer : attention->items())
       mixers[static_cast<std::size_t>(layer.integer(0, model.layers - 1))] = '*';
   take_pattern(keys.node(), mixer_words(mixers, '-'), model);
   read_mamba(keys, kOfBamba, model);
-}
-
-// Factors as Granite's, whose units layer_features.h has.
-void read_factors(ConfigKeys& keys, ModelConfig& model) {
-  LayerFeatures& layer = model.layer;
-  const double embedding = keys.number_or({"embedding_multiplier"}, 0, kMostScale, 1);
-  layer.embedding_square = embedding == 1 ? 0 : std::llround(embedding * embedding);
-  layer.residual_factor =
-      std::llround(keys.number_or({"residual_multiplier"}, 0, kMostScale, 1) * kFactorUnit);
-  layer.logit_divisor =
-      std::llround(keys.number_or({"logits_scaling"}, 0, kMostScale, 1) * kFactorUnit);
-  const double scale = keys.number_or({"attention_multiplier"}, 0, kMostScale, 1);
-  const std::int64_t divisor = std::llround(1 / (scale * scale));
-  layer.attention_divisor = divisor == model.head_size() ? 0 : divisor;
 }
 
 void read_granite_hybrid(ConfigKeys& keys, ModelConfig& model) {
@@ -257,11 +243,10 @@ void read_delta(ConfigKeys& keys, char last, ModelConfig& model) {
 
 // Attention with a gate and heads of which a quarter turns.
 void read_gated_attention(ConfigKeys& keys, ModelConfig& model) {
-  constexpr double kUsualShare = 0.25;
   model.qk_norm = true;
   model.layer.attention_gate = true;
   keys.demand({"attn_output_gate"}, true, true, "what attention gives has a gate");
-  read_rotary(keys, model, kUsualShare);
+  read_rotary(keys, model);
   for (const char* key : {"use_sliding_window", "mtp_num_hidden_layers",
                           "mtp_use_dedicated_embeddings", "mamba_ssm_dtype"})
     keys.find({key});

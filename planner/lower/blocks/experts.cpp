@@ -156,6 +156,7 @@ std::vector<Use> Experts::uses() const {
     for (const Use& use : shared_->uses()) all.push_back(use);
   if (latent_in_) all.push_back(latent_in_->use());
   for (const Grouped* product : {&up_, &down_}) all.push_back({product->op, product->weight});
+  if (latent_out_) all.push_back(latent_out_->use());
   return all;
 }
 
