@@ -288,7 +288,9 @@ std::int64_t parameter_count(const ModelConfig& model) {
     if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
   }
   std::int64_t head = model.layer.head_bias ? model.vocab : 0;
-  if (model.layer.head_transform) head += h * h + h + norm_parameter_count(model) + model.vocab;
+  if (model.layer.head_transform)
+    head +=
+        h * h + (model.biases == Biases::kAll ? h : 0) + norm_parameter_count(model) + model.vocab;
   return layers + embeddings + positions + norms + head - left_out;
 }
 

@@ -1,5 +1,6 @@
-// JSON text -> JsonDocument (RFC 8259, strict: no comments, no trailing comma, no duplicate keys, and
-// NaN only where a file is Python's). The first defect stops it. Keeps the path to the value being read for the message.
+// JSON text -> JsonDocument (RFC 8259, strict: no comments, no trailing comma, no duplicate keys,
+// and NaN only where a file is Python's). The first defect stops it. Keeps the path to the value
+// being read for the message.
 #include <fmt/format.h>
 
 #include <cctype>

@@ -11,53 +11,48 @@
   hugging_face_defaults.py --save DIR    writes each file of DIR/transformers5 anew, as transformers
                                          writes what it has read from DIR
 
-The defaults are those of the classes' fields: what a class derives from other fields is null there,
-and is derived by planner/foreign/hugging_face itself. Only keys that it reads are written.
+The types are the rows of families.cpp in planner/foreign/hugging_face, the keys the words that its
+readers and spellings.h quote. The defaults are those of the classes' fields: what a class derives
+from other fields is null there, and is derived by planner/foreign/hugging_face itself.
 """
 
 import argparse
 import dataclasses
 import json
+import math
 import os
+import re
 import sys
 import tempfile
 
 SKIPPED = 77
-MODEL_TYPES = """
-    bamba bert blenderbot bloom camembert deepseek_v2 deepseek_v3 dots1 ernie4_5 ernie4_5_moe gemma
-    gemma2 gemma3_text glm4_moe gpt2 gpt_neox gpt_oss granitemoehybrid llama llama4_text mamba2
-    ministral3 mistral mixtral mt5 nemotron_h opt phi3 qwen2 qwen2_5_vl_text qwen2_moe qwen2_vl_text
-    qwen3 qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl_moe_text qwen3_vl_text roberta
-    t5 xlm-roberta
-""".split()
-KEYS = """
-    activation_dropout activation_function attention_bias attention_chunk_size attention_dropout
-    attention_multiplier attention_probs_dropout_prob attn_layer_indices attn_logit_softcapping
-    attn_pdrop chunk_size clip_qkv conv_kernel d_ff d_kv d_model decoder_attention_heads
-    decoder_ffn_dim decoder_layers decoder_sparse_step do_layer_norm_before dropout dropout_rate
-    embd_pdrop embedding_multiplier enable_bias encoder_attention_heads encoder_ffn_dim
-    encoder_layers feed_forward_proj ffn_dim final_logit_softcapping first_k_dense_replace head_dim
-    hidden_act hidden_activation hidden_dropout hidden_dropout_prob hidden_size
-    interleave_moe_layer_step intermediate_size intermediate_size_mlp kv_lora_rank layer_norm_eps
-    layer_norm_epsilon layer_types layers_block_type linear_conv_kernel_dim linear_key_head_dim
-    linear_num_key_heads linear_num_value_heads linear_value_head_dim logits_scaling
-    mamba_chunk_size mamba_conv_bias mamba_d_conv mamba_d_head mamba_d_state mamba_expand
-    mamba_head_dim mamba_n_groups mamba_n_heads mamba_num_heads mamba_proj_bias
-    max_position_embeddings max_window_layers mlp_bias mlp_hidden_act mlp_only_layers
-    moe_intermediate_size moe_k moe_latent_size moe_layer_end_index moe_layer_start_index
-    moe_num_experts moe_num_shared_experts moe_shared_expert_intermediate_size n_embd n_group
-    n_groups n_head n_inner n_layer n_positions n_routed_experts n_shared_experts norm_topk_prob
-    num_attention_heads num_decoder_layers num_experts num_experts_per_tok num_heads
-    num_hidden_layers num_key_value_heads num_layers num_local_experts position_embedding_type
-    q_lora_rank qk_nope_head_dim qk_rope_head_dim qkv_bias query_pre_attn_scalar
-    relative_attention_max_distance relative_attention_num_buckets resid_pdrop residual_multiplier
-    rms_norm_eps routed_scaling_factor router_aux_loss_coef scale_embedding
-    shared_expert_intermediate_size shared_intermediate_size sliding_window ssm_state_size
-    state_size swiglu_alpha swiglu_limit tie_word_embeddings topk_group topk_method type_vocab_size
-    use_bias use_conv_bias use_parallel_residual use_qk_norm use_sliding_window v_head_dim
-    vocab_size word_embed_proj_dim
-""".split()
+HERE = os.path.dirname(os.path.abspath(__file__))
+READERS = os.path.normpath(os.path.join(HERE, "../../planner/foreign/hugging_face"))
 USUAL_THETA = 10000.0  # of a class that names none
+
+
+def source(names):
+    text = ""
+    for name in names:
+        with open(os.path.join(READERS, name), encoding="utf-8") as file:
+            text += file.read()
+    return text
+
+
+def family_files():
+    return [name for name in sorted(os.listdir(READERS)) if name.endswith("families.cpp")]
+
+
+def model_types(classes):
+    """Of those that have the layers of another type the ones that have a class of their own."""
+    rows = re.findall(r'\{"([\w-]+)",\s+"\w+",\s+read_\w+(?:,\s+"(\w+)")?\}', source(family_files()))
+    return sorted(name for name, like in rows
+                  if not like or (name in classes and not classes[name].sub_configs))  # fmt: skip
+
+
+def spelt_keys():
+    files = [name for name in os.listdir(READERS) if name.startswith(("positions.", "spellings."))]
+    return sorted(set(re.findall(r'"([a-z]\w*)"', source(files + family_files()))))
 
 
 def theta_of(kind):
@@ -67,12 +62,29 @@ def theta_of(kind):
     return {"rope_theta": theta}
 
 
-def defaults_of(kind):
-    fields = {field.name: field.default for field in dataclasses.fields(kind)}
-    found = {key: fields[key] for key in KEYS
-             if key in fields and fields[key] is not dataclasses.MISSING}  # fmt: skip
+def share_of(kind):
+    """Of a head what turns, where the class itself says it."""
+    rope = kind().rope_parameters or {}
+    return {key: rope[key] for key in ("partial_rotary_factor",) if key in rope}
+
+
+def is_unbounded(value):
+    """Whether JSON has no number for it, as for the limits of steps of Mamba."""
+    parts = value if isinstance(value, (list, tuple)) else (value,)
+    return any(isinstance(part, float) and math.isinf(part) for part in parts)
+
+
+def defaults_of(kind, keys):
+    from transformers import PretrainedConfig
+
+    general = {field.name for field in dataclasses.fields(PretrainedConfig)}
+    fields = {field.name: field.default for field in dataclasses.fields(kind)
+              if field.name not in general - {"tie_word_embeddings"}}  # fmt: skip
+    found = {key: fields[key] for key in keys
+             if key in fields and fields[key] is not dataclasses.MISSING
+             and not is_unbounded(fields[key])}  # fmt: skip
     if "rope_parameters" in fields:
-        found |= theta_of(kind)
+        found |= theta_of(kind) | share_of(kind)
     return dict(sorted(found.items()))
 
 
@@ -80,10 +92,11 @@ def document():
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+    keys = spelt_keys()
     return {
         "schema": "zplan.hugging_face/1",
         "transformers": transformers.__version__,
-        "model_types": {name: defaults_of(CONFIG_MAPPING[name]) for name in MODEL_TYPES},
+        "model_types": {name: defaults_of(CONFIG_MAPPING[name], keys) for name in model_types(CONFIG_MAPPING)},
     }
 
 
@@ -102,8 +115,8 @@ def check(path):
         print(f"skipped: {path} is of transformers {there['transformers']}, "
               f"{found['transformers']} is installed")  # fmt: skip
         return SKIPPED
-    wrong = [name for name in MODEL_TYPES
-             if there["model_types"].get(name) != found["model_types"][name]]  # fmt: skip
+    wrong = [name for name, row in found["model_types"].items()
+             if there["model_types"].get(name) != row]  # fmt: skip
     for name in wrong:
         print(f"{path}: {name}: expected {json.dumps(found['model_types'][name])}")
     return 1 if wrong else 0
@@ -120,9 +133,9 @@ def count_of(path):
     fields.pop("quantization_config", None)
     fields.pop("auto_map", None)
     config = AutoConfig.for_model(**fields)
-    masked = ("bert", "camembert", "roberta", "xlm-roberta")
+    masked = ("bert", "camembert", "modernbert", "roberta", "xlm-roberta")
     kind = dict.fromkeys(masked, AutoModelForMaskedLM) | dict.fromkeys(
-        ("blenderbot", "mt5", "t5"), AutoModelForSeq2SeqLM)
+        ("blenderbot", "mt5", "t5"), AutoModelForSeq2SeqLM)  # fmt: skip
     kind = kind.get(fields["model_type"], AutoModelForCausalLM)
     with torch.device("meta"):
         model = kind.from_config(config)

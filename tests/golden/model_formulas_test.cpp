@@ -54,6 +54,14 @@ TEST(ParameterCount, OfModelsWithExpertsIsThatOfThePublishedWeights) {
   EXPECT_EQ(parameter_count(load_model("qwen3-30b-a3b")), 30'532'122'624);
   EXPECT_EQ(parameter_count(load_model("deepseek-v2")), 235'741'434'880);
   EXPECT_EQ(parameter_count(load_model("deepseek-v3")), 671'026'419'200);
+  EXPECT_EQ(parameter_count(load_model("qwen3-235b-a22b")), 235'093'634'560);
+  EXPECT_EQ(parameter_count(load_model("qwen1.5-moe-a2.7b")), 14'315'784'192);
+  EXPECT_EQ(parameter_count(load_model("qwen2-57b-a14b")), 57'408'658'944);
+  // With the biases of their routers, 352,797,814,784 and 106,852,245,504 without.
+  EXPECT_EQ(parameter_count(load_model("glm-4.5")), 352'797'814'784 + 14'240);
+  EXPECT_EQ(parameter_count(load_model("glm-4.5-air")), 106'852'245'504 + 5'760);
+  EXPECT_EQ(parameter_count(load_model("minimax-m2")), 228'689'748'992 + 15'872);
+  EXPECT_EQ(parameter_count(load_model("kimi-k2")), 1'026'408'232'448);
   EXPECT_EQ(parameter_count(load_model("gpt-oss-20b")), 20'914'757'184);
   EXPECT_EQ(parameter_count(load_model("gpt-oss-120b")), 116'829'156'672);
   const auto active = [](const char* name) {
@@ -62,6 +70,9 @@ TEST(ParameterCount, OfModelsWithExpertsIsThatOfThePublishedWeights) {
   EXPECT_NEAR(active("mixtral-8x7b"), 12.9, 0.05);  // "13B" in [Jiang24 Table 2]
   EXPECT_NEAR(active("mixtral-8x22b"), 39.1, 0.1);  // "39B"
   EXPECT_NEAR(active("qwen3-30b-a3b"), 3.3, 0.06);  // 3.3B in the model card
+  EXPECT_NEAR(active("qwen3-235b-a22b"), 22, 0.5);  // 22B in [Yang25 Table 2]
+  EXPECT_NEAR(active("kimi-k2"), 32.6, 0.4);        // 32.6B in [Kimi25 Table 2]
+  EXPECT_NEAR(active("glm-4.5-air"), 12.8, 0.9);    // 12B in [Zeng25 Table 1], one embedding only
   EXPECT_NEAR(active("deepseek-v2"), 21, 0.5);      // 21B in [DeepSeek24]
   EXPECT_NEAR(active("deepseek-v3"), 37, 1);        // 37B in [DeepSeek25], one embedding only
 }

@@ -395,10 +395,21 @@ void add_modules(ModelConfig& m) {
   m.layer.full_layers = 0;
   m.layer.window_layers = 1;
   m.layer.embedding_norm = m.layer.head_transform = m.layer.scaled_logits = false;
+  m.layer.unturned_every = 0;
   if (m.experts && m.experts->takes_turns()) {
     m.experts->every = 1;
     m.experts->dense_layers = 0;
   }
+}
+
+// Norms of other kinds and places, a factor of branches, and layers without positions.
+void vary_norms(ModelConfig& m) {
+  const auto maybe = [] { return *rc::gen::inRange(0, 3) == 0; };
+  m.norm = *rc::gen::element(Norm::kRmsNorm, Norm::kLayerNormNoBias, Norm::kLayerNormFixed);
+  m.layer.whole_qk_norm = m.qk_norm && maybe();
+  m.layer.only_post_norms = !m.layer.post_norms && !m.experts && maybe();
+  if (maybe()) m.layer.residual_factor = kFactorUnit / 2;
+  if (!m.latent && maybe()) m.layer.unturned_every = 2;
 }
 
 ModelConfig draw_llama() {
@@ -439,6 +450,7 @@ ModelConfig draw_llama() {
     m.layer.activation = Activation::kUsual;
     m.layer.post_norms = false;
   }
+  vary_norms(m);
   if (*rc::gen::inRange(0, 3) == 0) add_modules(m);
   return m;
 }

@@ -6,6 +6,7 @@
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/model_config_file.h"
 #include "planner/foreign/frameworks/unit_elements.h"
+#include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {

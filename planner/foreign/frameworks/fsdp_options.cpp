@@ -10,6 +10,7 @@
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/model_config_file.h"
+#include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/plan/limits.h"
 
 namespace zplan {

@@ -86,15 +86,6 @@ void add_choice_bias(ConfigKeys& keys, ExpertShape& experts) {
       "the class of transformers has it as a buffer");
 }
 
-void note_further_layers(ConfigKeys& keys) {
-  if (const auto more = keys.stated({"num_nextn_predict_layers", "num_mtp_layers"});
-      more && whole_number(*more, 0, kMostLayers) > 0)
-    keys.note(
-        fmt::format("{} is left out, as transformers does: the layers that predict further tokens, "
-                    "with their parameters; a model file of zplan states them as mtp_layers",
-                    more->pointer()));
-}
-
 // Experts of DeepSeek-V3 beside attention of Llama's kind.
 void read_experts_of_v3(ConfigKeys& keys, ModelConfig& model) {
   read_deepseek_experts(keys, model, "sigmoid");
@@ -147,6 +138,21 @@ void read_qwen2_moe(ConfigKeys& keys, ModelConfig& model) {
   read_qwen_experts(keys, model);
   model.experts->shared_ffn = keys.whole({"shared_expert_intermediate_size"}, kMostWidth);
   model.experts->shared_gate = true;
+}
+
+void read_granitemoe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_rotary(keys, model);
+  read_factors(keys, model);
+  ExpertShape experts = read_choice(keys);
+  experts.ffn = model.ffn;
+  experts.balance = balance_of(keys);
+  model.experts = experts;
+}
+
+void read_granitemoeshared(ConfigKeys& keys, ModelConfig& model) {
+  read_granitemoe(keys, model);
+  model.experts->shared_ffn = keys.whole_or(spelt::kSharedWidth, kMostWidth, 0);
 }
 
 void read_qwen3_vl_moe(ConfigKeys& keys, ModelConfig& model) {
@@ -202,11 +208,10 @@ void read_deepseek_v3(ConfigKeys& keys, ModelConfig& model) {
 }
 
 void read_glm4_moe(ConfigKeys& keys, ModelConfig& model) {
-  constexpr double kUsualShare = 0.5;  // of a head turns, in the class of transformers
   read_llama_sizes(keys, model);
   if (keys.flag(spelt::kAttentionBias, false)) model.biases = Biases::kQkv;
   model.qk_norm = keys.flag({"use_qk_norm"}, false);
-  read_rotary(keys, model, kUsualShare);
+  read_rotary(keys, model);
   read_experts_of_v3(keys, model);
 }
 
@@ -263,22 +268,93 @@ void read_llama4_text(ConfigKeys& keys, ModelConfig& model) {
   keys.note("all tokens are seen, not those of the same chunk of attention_chunk_size only");
 }
 
+void read_minimax_m2(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  model.qk_norm = model.layer.whole_qk_norm = true;
+  keys.demand({"use_qk_norm"}, true, true, "queries and keys are normalised");
+  if (const auto kind = keys.stated({"qk_norm_type"})) kind->one_of({"per_layer"});
+  read_rotary(keys, model);
+  if (const auto turning = keys.stated({"rotary_dim"}))
+    if (const auto size = whole_number(*turning, 1, kMostHead); size != model.head_size())
+      model.layer.rotary_size = size;
+  ExpertShape experts = read_choice(keys);
+  experts.ffn = model.ffn;
+  experts.scores = Scores::kSigmoid;
+  if (const auto scores = keys.stated({"scoring_func"})) scores->one_of({"sigmoid"});
+  if (const auto shared = keys.stated({"shared_intermediate_size"});
+      shared && whole_number(*shared, 0, kMostWidth) != 0)
+    shared->fail_expected("0: no expert is shared by all tokens");
+  keys.demand({"use_routing_bias"}, true, true, "routers choose by a bias, too");
+  add_choice_bias(keys, experts);
+  model.experts = experts;
+  for (const char* key : {"use_mtp", "mtp_transformer_layers"}) keys.find({key});
+  note_further_layers(keys);
+}
+
+void read_olmoe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  if (keys.flag(spelt::kAttentionBias, false)) model.biases = Biases::kAttention;
+  if (const auto most = keys.find({"clip_qkv"}))
+    most->fail_expected("null: queries, keys and values are not clipped");
+  model.qk_norm = model.layer.whole_qk_norm = true;
+  read_rotary(keys, model);
+  ExpertShape experts = read_choice(keys);
+  experts.ffn = model.ffn;
+  experts.renormalised = keys.flag(spelt::kRenormalised, false);
+  experts.balance = balance_of(keys);
+  model.experts = experts;
+}
+
+void read_phimoe(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  model.norm = Norm::kLayerNorm;
+  if (keys.flag(spelt::kAttentionBias, false)) model.biases = Biases::kAttention;
+  model.layer.head_bias = keys.flag({"lm_head_bias"}, false);
+  read_windows(keys, model, all_layers(model));
+  read_rotary(keys, model);
+  ExpertShape experts = read_choice(keys);
+  experts.ffn = model.ffn;
+  experts.balance = balance_of(keys);
+  model.experts = experts;
+  keys.find({"input_jitter_noise"});
+  keys.note(
+      "each token goes to the experts with the best scores, of which its weights are a softmax; in "
+      "training its class chooses by chance (sparse mixing): other numbers, as many bytes and "
+      "flop");
+}
+
 constexpr Family kExpertFamilies[] = {
-    {"deepseek_v2", read_deepseek_v2, "DeepseekV2DecoderLayer"},
-    {"deepseek_v3", read_deepseek_v3, "DeepseekV3DecoderLayer"},
-    {"dots1", read_dots1, "Dots1DecoderLayer"},
-    {"ernie4_5_moe", read_ernie4_5_moe, "Ernie4_5_MoeDecoderLayer"},
-    {"glm4_moe", read_glm4_moe, "Glm4MoeDecoderLayer"},
-    {"gpt_oss", read_gpt_oss, "GptOssDecoderLayer"},
-    {"kimi_k2", read_deepseek_v3, "DeepseekV3DecoderLayer", "deepseek_v3"},
-    {"llama4_text", read_llama4_text, "Llama4TextDecoderLayer"},
-    {"mixtral", read_mixtral, "MixtralDecoderLayer"},
-    {"qwen2_moe", read_qwen2_moe, "Qwen2MoeDecoderLayer"},
-    {"qwen3_moe", read_qwen3_moe, "Qwen3MoeDecoderLayer"},
-    {"qwen3_vl_moe_text", read_qwen3_vl_moe, "Qwen3VLMoeTextDecoderLayer", "qwen3_moe"},
+    {"mixtral", "MixtralDecoderLayer", read_mixtral},
+    {"deepseek_v2", "DeepseekV2DecoderLayer", read_deepseek_v2},
+    {"deepseek_v3", "DeepseekV3DecoderLayer", read_deepseek_v3},
+    {"dots1", "Dots1DecoderLayer", read_dots1},
+    {"ernie4_5_moe", "Ernie4_5_MoeDecoderLayer", read_ernie4_5_moe},
+    {"glm4_moe", "Glm4MoeDecoderLayer", read_glm4_moe},
+    {"glm4v_moe_text", "Glm4vMoeTextDecoderLayer", read_glm4_moe, "glm4_moe"},
+    {"gpt_oss", "GptOssDecoderLayer", read_gpt_oss},
+    {"granitemoe", "GraniteMoeDecoderLayer", read_granitemoe},
+    {"granitemoeshared", "GraniteMoeSharedDecoderLayer", read_granitemoeshared},
+    {"kimi_k2", "DeepseekV3DecoderLayer", read_deepseek_v3, "deepseek_v3"},
+    {"llama4_text", "Llama4TextDecoderLayer", read_llama4_text},
+    {"minimax_m2", "MiniMaxM2DecoderLayer", read_minimax_m2},
+    {"olmoe", "OlmoeDecoderLayer", read_olmoe},
+    {"phimoe", "PhimoeDecoderLayer", read_phimoe},
+    {"qwen2_moe", "Qwen2MoeDecoderLayer", read_qwen2_moe},
+    {"qwen3_moe", "Qwen3MoeDecoderLayer", read_qwen3_moe},
+    {"qwen3_vl_moe_text", "Qwen3VLMoeTextDecoderLayer", read_qwen3_vl_moe, "qwen3_moe"},
 };
 
 }  // namespace
+
+void note_further_layers(ConfigKeys& keys) {
+  if (const auto more =
+          keys.stated({"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"});
+      more && whole_number(*more, 0, kMostLayers) > 0)
+    keys.note(
+        fmt::format("{} is left out, as transformers does: the layers that predict further tokens, "
+                    "with their parameters; a model file of zplan states them as mtp_layers",
+                    more->pointer()));
+}
 
 std::span<const Family> expert_families() { return kExpertFamilies; }
 

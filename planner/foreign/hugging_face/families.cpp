@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
+#include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/foreign/hugging_face/positions.h"
 #include "planner/foreign/hugging_face/spellings.h"
 
@@ -28,6 +30,7 @@ constexpr Word kActivations[] = {
     {"gelu_pytorch_tanh", Activation::kUsual, Activation::kGeluTanh},
     {"relu", Activation::kRelu, Activation::kRelu},
     {"quick_gelu", Activation::kQuickGelu, Activation::kQuickGelu},
+    {"relu2", Activation::kSquaredRelu, Activation::kSquaredRelu},
 };
 
 void read_llama(ConfigKeys& keys, ModelConfig& model) {
@@ -59,6 +62,15 @@ void read_qwen2(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
 }
 
+// Qwen2 before modules that predict further tokens.
+void read_mimo(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_sizes(keys, model);
+  if (keys.flag(spelt::kAttentionBias, true)) model.biases = Biases::kQkv;
+  read_qwen_windows(keys, model);
+  read_rotary(keys, model);
+  note_further_layers(keys);
+}
+
 void read_qwen3(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
   model.qk_norm = true;
@@ -87,6 +99,11 @@ void read_gemma2(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
 }
 
+void read_vaultgemma(ConfigKeys& keys, ModelConfig& model) {
+  read_gemma2(keys, model);
+  model.layer.post_norms = false;
+}
+
 void read_gemma3_text(ConfigKeys& keys, ModelConfig& model) {
   constexpr std::int64_t kUsualTurn = 6, kMostTurn = 10'000;
   read_llama_layers(keys, model);
@@ -103,12 +120,6 @@ void read_gemma3_text(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
 }
 
-void read_ernie4_5(ConfigKeys& keys, ModelConfig& model) {
-  read_llama_sizes(keys, model);
-  if (keys.flag({"use_bias"}, false)) model.biases = Biases::kAll;
-  read_rotary(keys, model);
-}
-
 void read_qwen3_text(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
   model.qk_norm = true;
@@ -116,36 +127,43 @@ void read_qwen3_text(ConfigKeys& keys, ModelConfig& model) {
 }
 
 constexpr Family kFamilies[] = {
-    {"ernie4_5", read_ernie4_5, "Ernie4_5DecoderLayer"},
-    {"gemma", read_gemma, "GemmaDecoderLayer"},
-    {"gemma2", read_gemma2, "Gemma2DecoderLayer"},
-    {"gemma3_text", read_gemma3_text, "Gemma3DecoderLayer"},
-    {"llama", read_llama, "LlamaDecoderLayer"},
-    {"ministral3", read_mistral, "Ministral3DecoderLayer", "mistral"},
-    {"mistral", read_mistral, "MistralDecoderLayer"},
+    {"gemma", "GemmaDecoderLayer", read_gemma},
+    {"gemma2", "Gemma2DecoderLayer", read_gemma2},
+    {"gemma3_text", "Gemma3DecoderLayer", read_gemma3_text},
+    {"llama", "LlamaDecoderLayer", read_llama},
+    {"mimo", "MiMoDecoderLayer", read_mimo, "qwen2"},
+    {"ministral3", "Ministral3DecoderLayer", read_mistral, "mistral"},
+    {"mistral", "MistralDecoderLayer", read_mistral},
+    {"ministral", "MinistralDecoderLayer", read_mistral},
     // The same layers, of which some matrices stand side by side.
-    {"phi3", read_mistral, "Phi3DecoderLayer"},
-    {"qwen2", read_qwen2, "Qwen2DecoderLayer"},
-    {"qwen2_5_vl", read_qwen2, "Qwen2_5_VLDecoderLayer", "qwen2"},
-    {"qwen2_5_vl_text", read_qwen2, "Qwen2_5_VLDecoderLayer", "qwen2"},
-    {"qwen2_vl", read_qwen2, "Qwen2VLDecoderLayer", "qwen2"},
-    {"qwen2_vl_text", read_qwen2, "Qwen2VLDecoderLayer", "qwen2"},
-    {"qwen3", read_qwen3, "Qwen3DecoderLayer"},
-    {"qwen3_vl_text", read_qwen3_text, "Qwen3VLTextDecoderLayer", "qwen3"},
+    {"phi3", "Phi3DecoderLayer", read_mistral},
+    {"qwen2", "Qwen2DecoderLayer", read_qwen2},
+    {"qwen2_5_vl", "Qwen2_5_VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen2_5_vl_text", "Qwen2_5_VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen2_vl", "Qwen2VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen2_vl_text", "Qwen2VLDecoderLayer", read_qwen2, "qwen2"},
+    {"qwen3", "Qwen3DecoderLayer", read_qwen3},
+    {"qwen3_vl_text", "Qwen3VLTextDecoderLayer", read_qwen3_text, "qwen3"},
+    {"vaultgemma", "VaultGemmaDecoderLayer", read_vaultgemma},
 };
 
 struct Refused {
   std::string_view type, why;
 };
 constexpr Refused kRefused[] = {
-    {"phi",
-     "its output matrix has a bias, which models here have with a transform of the head only"},
+    {"apertus", "its MLP has xIELU, an activation with parameters of its own"},
     {"deepseek_v32", "its attention chooses keys by an indexer, which models here have not"},
     {"glm_moe_dsa", "its attention chooses keys by an indexer, which models here have not"},
+    {"deepseek_v4",
+     "its attention chooses and compresses keys, and its residual stream has several lanes, which "
+     "models here have not"},
+    {"gemma4_text", "its layers have heads of two sizes in turn, which models here have not"},
+    {"hunyuan_v1_dense",
+     "norms of queries and keys stand behind positions, where models here have them before"},
+    {"mimo_v2_flash",
+     "its layers have heads of several shapes in turn, which models here have not"},
+    {"whisper", "it reads sound, and models here text"},
     {"mllama", "some of its layers attend to the vision tower, which models here have not"},
-    {"phimoe",
-     "its output matrix and its attention have biases and its MLPs have none, and its router "
-     "chooses by sparse mixing, which models here have not"},
     {"falcon_h1",
      "its layers have Mamba-2 and attention side by side with factors of each part, which models "
      "here have not"},
@@ -157,13 +175,19 @@ constexpr Refused kRefused[] = {
     {"gemma3n", "its layers have embeddings of their own, which models here have not"},
 };
 
+// A model that several can say is written as of the first of them: those that turn other pairs of a
+// head's elements are the last.
+std::array<std::span<const Family>, 5> all_families() {
+  return {llama_families(), expert_families(), other_families(), dense_families(),
+          hybrid_families()};
+}
+
 }  // namespace
 
 std::span<const Family> llama_families() { return kFamilies; }
 
 const Family* find_family(std::string_view model_type) {
-  for (const auto& rows :
-       {llama_families(), expert_families(), other_families(), hybrid_families()})
+  for (const auto& rows : all_families())
     for (const Family& family : rows)
       if (family.type == model_type) return &family;
   return nullptr;
@@ -171,10 +195,8 @@ const Family* find_family(std::string_view model_type) {
 
 std::vector<std::string> family_types() {
   std::vector<std::string> types;
-  for (const auto& rows :
-       {llama_families(), expert_families(), other_families(), hybrid_families()})
+  for (const auto& rows : all_families())
     for (const Family& family : rows) types.emplace_back(family.type);
-  std::ranges::sort(types);
   return types;
 }
 
@@ -240,10 +262,9 @@ void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
   read_llama_sizes(keys, model);
   const bool attention = keys.flag(spelt::kAttentionBias, false);
   const bool mlp = keys.flag(spelt::kMlpBias, false);
-  if (attention != mlp)
-    keys.must(attention ? spelt::kAttentionBias : spelt::kMlpBias)
-        .fail("expected biases of attention and MLP or of neither, got those of one");
-  if (attention) model.biases = Biases::kAll;
+  if (mlp && !attention)
+    keys.must(spelt::kMlpBias).fail("expected biases of attention where the MLP has some");
+  if (attention) model.biases = mlp ? Biases::kAll : Biases::kAttention;
 }
 
 }  // namespace zplan

@@ -19,15 +19,17 @@ using FamilyReader = void (*)(ConfigKeys& keys, ModelConfig& model);
 
 struct Family {
   std::string_view type;
+  std::string_view layer;  // what transformers calls one (`_no_split_modules` of its class)
   FamilyReader read;
-  std::string_view layer;   // what transformers calls a layer (`_no_split_modules` of its class)
   std::string_view like{};  // another type, whose layers are the same and whose name is written
 };
-// Those of Llama's kind, with a mixture of experts, the others, and with mixers of a state; each
-// table stands with its readers.
+// Those of Llama's kind, the common ones and others, with a mixture of experts, with mixers of a
+// state, and the rest; each table stands with its readers. One more is a row there and, made by
+// tests/frameworks/hugging_face_defaults.py, one of defaults.json.
 std::span<const Family> llama_families();
 std::span<const Family> expert_families();
 std::span<const Family> other_families();
+std::span<const Family> dense_families();
 std::span<const Family> hybrid_families();
 
 // Of a type that is not read: null.
@@ -43,11 +45,16 @@ void read_activation(ConfigKeys& keys, ModelConfig& model);
 void read_epsilon(ConfigKeys& keys, ModelConfig& model);
 // The word for what a model has: `usual`, which its class has, where that means the same.
 std::string activation_word(const ModelConfig& model, const std::string& usual);
+// Says of layers that predict further tokens that they are left out.
+void note_further_layers(ConfigKeys& keys);
 // The activation, of which some have two names, by one of them.
 Activation plain_activation(const ModelConfig& model);
 // Norms, positions and gated MLP of Llama; key-value heads and the size of heads.
 void read_llama_sizes(ConfigKeys& keys, ModelConfig& model);
 // The same, with biases as the file has them.
 void read_llama_layers(ConfigKeys& keys, ModelConfig& model);
+
+// Factors of embeddings, scores, branches and logits.
+void read_factors(ConfigKeys& keys, ModelConfig& model);
 
 }  // namespace zplan

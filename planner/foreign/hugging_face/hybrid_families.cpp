@@ -35,7 +35,7 @@ void demand_plain_steps(ConfigKeys& keys) {
   if (!limits || !limits->is_array()) return;
   const std::vector<JsonNode> both = limits->items();
   const bool is_plain = both.size() == 2 && both[0].number(0, kMostScale) == 0.0 &&
-                        (!both[1].is_number() || both[1].number(0, INFINITY) > kMostScale);
+                        (!both[1].is_number() || both[1].number(0, 1e300) > kMostScale);
   if (!is_plain) limits->fail_expected("[0, Infinity]: steps of Mamba-2 without bounds");
 }
 
@@ -174,27 +174,13 @@ std::string mixer_words(const std::vector<char>& mixers, char last) {
 
 void read_bamba(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
-  read_rotary(keys, model, 0.5);
+  read_rotary(keys, model);
   std::vector<char> mixers(static_cast<std::size_t>(model.layers), 'M');
   if (const auto attention = keys.find({"attn_layer_indices"}))
     for (const JsonNode& layer : attention->items())
       mixers[static_cast<std::size_t>(layer.integer(0, model.layers - 1))] = '*';
   take_pattern(keys.node(), mixer_words(mixers, '-'), model);
   read_mamba(keys, kOfBamba, model);
-}
-
-// Factors as Granite's, whose units layer_features.h has.
-void read_factors(ConfigKeys& keys, ModelConfig& model) {
-  LayerFeatures& layer = model.layer;
-  const double embedding = keys.number_or({"embedding_multiplier"}, 0, kMostScale, 1);
-  layer.embedding_square = embedding == 1 ? 0 : std::llround(embedding * embedding);
-  layer.residual_factor =
-      std::llround(keys.number_or({"residual_multiplier"}, 0, kMostScale, 1) * kFactorUnit);
-  layer.logit_divisor =
-      std::llround(keys.number_or({"logits_scaling"}, 0, kMostScale, 1) * kFactorUnit);
-  const double scale = keys.number_or({"attention_multiplier"}, 0, kMostScale, 1);
-  const std::int64_t divisor = std::llround(1 / (scale * scale));
-  layer.attention_divisor = divisor == model.head_size() ? 0 : divisor;
 }
 
 void read_granite_hybrid(ConfigKeys& keys, ModelConfig& model) {
@@ -253,11 +239,10 @@ void read_delta(ConfigKeys& keys, char last, ModelConfig& model) {
 
 // Attention with a gate and heads of which a quarter turns.
 void read_gated_attention(ConfigKeys& keys, ModelConfig& model) {
-  constexpr double kUsualShare = 0.25;
   model.qk_norm = true;
   model.layer.attention_gate = true;
   keys.demand({"attn_output_gate"}, true, true, "what attention gives has a gate");
-  read_rotary(keys, model, kUsualShare);
+  read_rotary(keys, model);
   for (const char* key : {"use_sliding_window", "mtp_num_hidden_layers",
                           "mtp_use_dedicated_embeddings", "mamba_ssm_dtype"})
     keys.find({key});
@@ -299,13 +284,13 @@ void read_qwen3_5(ConfigKeys& keys, ModelConfig& model) {
 }
 
 constexpr Family kHybridFamilies[] = {
-    {"bamba", read_bamba, "BambaDecoderLayer"},
-    {"granitemoehybrid", read_granite_hybrid, "GraniteMoeHybridDecoderLayer"},
-    {"mamba2", read_mamba2, "Mamba2Block"},
-    {"nemotron_h", read_nemotron_h, "NemotronHBlock"},
-    {"qwen3_5_moe_text", read_qwen3_next, "Qwen3_5MoeDecoderLayer"},
-    {"qwen3_5_text", read_qwen3_5, "Qwen3_5DecoderLayer"},
-    {"qwen3_next", read_qwen3_next, "Qwen3NextDecoderLayer"},
+    {"bamba", "BambaDecoderLayer", read_bamba},
+    {"granitemoehybrid", "GraniteMoeHybridDecoderLayer", read_granite_hybrid},
+    {"mamba2", "Mamba2Block", read_mamba2},
+    {"nemotron_h", "NemotronHBlock", read_nemotron_h},
+    {"qwen3_5_moe_text", "Qwen3_5MoeDecoderLayer", read_qwen3_next},
+    {"qwen3_5_text", "Qwen3_5DecoderLayer", read_qwen3_5},
+    {"qwen3_next", "Qwen3NextDecoderLayer", read_qwen3_next},
 };
 
 }  // namespace

@@ -30,6 +30,13 @@ void read_gpt2(ConfigKeys& keys, ModelConfig& model) {
   keys.demand({"add_cross_attention"}, false, false, "layers attend to their own tokens");
 }
 
+void read_gpt_bigcode(ConfigKeys& keys, ModelConfig& model) {
+  read_gpt2(keys, model);
+  if (keys.flag({"multi_query"}, true)) model.kv_heads = 1;
+  for (const char* key : {"scale_attention_softmax_in_fp32", "runner_max_sequence_length"})
+    keys.find({key});
+}
+
 void read_opt(ConfigKeys& keys, ModelConfig& model) {
   constexpr std::int64_t kOffset = 2;  // rows before the first token's [Zhang22]
   set_architecture(model, Architecture::kGpt);
@@ -49,7 +56,6 @@ void read_opt(ConfigKeys& keys, ModelConfig& model) {
 }
 
 void read_gpt_neox(ConfigKeys& keys, ModelConfig& model) {
-  constexpr double kUsualShare = 0.25;  // of a head turns, in the class of transformers
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
   model.ffn = keys.whole(spelt::kWidth, kMostSize);
@@ -58,7 +64,7 @@ void read_gpt_neox(ConfigKeys& keys, ModelConfig& model) {
   keys.find({"is_decoder"});
   if (keys.flag(spelt::kParallelResidual, true))
     model.layer.parallel_residual = ParallelResidual::kTwoNorms;
-  read_rotary(keys, model, kUsualShare);
+  read_rotary(keys, model);
 }
 
 void read_bloom(ConfigKeys& keys, ModelConfig& model) {
@@ -160,17 +166,18 @@ void read_blenderbot(ConfigKeys& keys, ModelConfig& model) {
 }
 
 constexpr Family kOtherFamilies[] = {
-    {"bert", read_bert, "BertLayer"},
-    {"blenderbot", read_blenderbot, "BlenderbotDecoderLayer"},
-    {"bloom", read_bloom, "BloomBlock"},
-    {"camembert", read_roberta, "CamembertLayer", "bert"},
-    {"gpt2", read_gpt2, "GPT2Block"},
-    {"gpt_neox", read_gpt_neox, "GPTNeoXLayer"},
-    {"mt5", read_t5, "MT5Block", "t5"},
-    {"opt", read_opt, "OPTDecoderLayer"},
-    {"roberta", read_roberta, "RobertaLayer", "bert"},
-    {"t5", read_t5, "T5Block"},
-    {"xlm-roberta", read_roberta, "XLMRobertaLayer", "bert"},
+    {"bert", "BertLayer", read_bert},
+    {"blenderbot", "BlenderbotDecoderLayer", read_blenderbot},
+    {"bloom", "BloomBlock", read_bloom},
+    {"camembert", "CamembertLayer", read_roberta, "bert"},
+    {"gpt2", "GPT2Block", read_gpt2},
+    {"gpt_bigcode", "GPTBigCodeBlock", read_gpt_bigcode},
+    {"gpt_neox", "GPTNeoXLayer", read_gpt_neox},
+    {"mt5", "MT5Block", read_t5, "t5"},
+    {"opt", "OPTDecoderLayer", read_opt},
+    {"roberta", "RobertaLayer", read_roberta, "bert"},
+    {"t5", "T5Block", read_t5},
+    {"xlm-roberta", "XLMRobertaLayer", read_roberta, "bert"},
 };
 
 }  // namespace

@@ -72,16 +72,18 @@ void read_share(double share, ModelConfig& model) {
 
 // As layer_features.h says it; nothing: not in such turns.
 struct Turn {
-  std::int64_t with = 0, without = 0;
+  std::int64_t first = 0, then = 0;
 };
 std::optional<Turn> turn_of(const std::vector<bool>& layers) {
-  const auto first_without = std::find(layers.begin(), layers.end(), false);
-  const auto next_with = std::find(first_without, layers.end(), true);
-  const Turn turn{first_without - layers.begin(), next_with - first_without};
-  const std::int64_t whole = turn.with + turn.without;
+  const bool begin = layers.front();
+  const auto other = std::find(layers.begin(), layers.end(), !begin);
+  const auto again = std::find(other, layers.end(), begin);
+  const Turn turn{other - layers.begin(), again - other};
+  const std::int64_t whole = turn.first + turn.then;
   for (std::size_t i = 0; i < layers.size(); ++i)
-    if (layers[i] != (static_cast<std::int64_t>(i) % whole < turn.with)) return std::nullopt;
-  return turn.with > 0 ? std::optional(turn) : std::nullopt;
+    if (layers[i] != (static_cast<std::int64_t>(i) % whole < turn.first ? begin : !begin))
+      return std::nullopt;
+  return turn;
 }
 
 std::vector<bool> stated_layers(const JsonNode& node, std::int64_t count) {
@@ -95,17 +97,17 @@ std::vector<bool> stated_layers(const JsonNode& node, std::int64_t count) {
 
 }  // namespace
 
-void read_rotary(ConfigKeys& keys, ModelConfig& model, double usual_share) {
+void read_rotary(ConfigKeys& keys, ModelConfig& model) {
   model.position = Position::kRope;
   const std::optional<Rope> rope = stated_rope(keys, kWithoutWindow);
   const auto beside = keys.find(spelt::kTheta);
-  const auto share = keys.stated(spelt::kRotaryShare);
+  const auto share = keys.find(spelt::kRotaryShare);
   const std::optional<JsonNode> theta = rope && rope->theta ? rope->theta : beside;
   if (!theta) keys.must(spelt::kTheta);
   model.rope_theta = whole_number(*theta, 1, kMostTheta);
   if (rope) read_stretch(*rope, keys, model);
   const std::optional<JsonNode> part = rope && rope->share ? rope->share : share;
-  if (!model.latent) read_share(part ? part->number(0.001, 1) : usual_share, model);
+  if (!model.latent && part) read_share(part->number(0.001, 1), model);
   const std::optional<Rope> near = stated_rope(keys, kWithWindow);
   const auto near_beside = keys.find(spelt::kLocalTheta);
   const std::optional<JsonNode> local = near && near->theta ? near->theta : near_beside;
@@ -137,20 +139,37 @@ void read_windows_from(ConfigKeys& keys, ModelConfig& model, std::int64_t first)
   read_windows(keys, model, std::move(layers));
 }
 
+std::vector<bool> but_first_of(const ModelConfig& model, std::int64_t turn) {
+  std::vector<bool> layers = all_layers(model);
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    layers[i] = static_cast<std::int64_t>(i) % turn != 0;
+  return layers;
+}
+
 void read_windows(ConfigKeys& keys, ModelConfig& model, std::vector<bool> usual) {
   const auto size = keys.find(spelt::kWindow);
+  keys.find(spelt::kLayerTypes);
+  if (size)
+    read_windows_of(keys, model, whole_number(*size, 1, kMostTokens), *size, std::move(usual));
+}
+
+void read_windows_of(ConfigKeys& keys, ModelConfig& model, std::int64_t tokens,
+                     const JsonNode& size, std::vector<bool> usual) {
   const auto types = keys.stated(spelt::kLayerTypes);
   const std::vector<bool> layers = types ? stated_layers(*types, model.layers) : std::move(usual);
-  if (!size || std::none_of(layers.begin(), layers.end(), [](bool with) { return with; })) return;
+  if (std::none_of(layers.begin(), layers.end(), [](bool with) { return with; })) return;
   const auto turn = turn_of(layers);
   if (!turn)
-    (types ? *types : *size)
+    (types ? *types : size)
         .fail(
             "expected layers in equal turns of some with a window and some without, got another "
             "order of layers");
-  model.layer.window = whole_number(*size, 1, kMostTokens);
-  model.layer.full_layers = turn->without;
-  if (turn->without > 0) model.layer.window_layers = turn->with;
+  LayerFeatures& layer = model.layer;
+  layer.window = tokens;
+  layer.full_layers_first = !layers.front();
+  layer.full_layers = layer.full_layers_first ? turn->first : turn->then;
+  if (layer.full_layers > 0)
+    layer.window_layers = layer.full_layers_first ? turn->then : turn->first;
 }
 
 }  // namespace zplan

@@ -6,8 +6,8 @@
 // own. The other ways of stretching them change angles and the scale of scores, and no size, no
 // byte and no flop: they are left out and said so.
 //
-// Windows: `layer_types`, or a rule of the family. Layers must take equal turns that begin with a
-// window, as models/layer_features.h has them.
+// Windows: `layer_types`, or a rule of the family. Layers must take equal turns of some with a
+// window and some without, as models/layer_features.h has them.
 #pragma once
 
 #include <vector>
@@ -18,8 +18,7 @@
 namespace zplan {
 
 // Sets position, base, stretch and how much of a head turns; the head's size must be known.
-// `usual_share`: of a head, where the file says nothing.
-void read_rotary(ConfigKeys& keys, ModelConfig& model, double usual_share = 1);
+void read_rotary(ConfigKeys& keys, ModelConfig& model);
 
 // Tokens that the unstretched positions are made for, as far as the file says it; 0: it does not.
 std::int64_t unstretched_positions(ConfigKeys& keys);
@@ -28,10 +27,15 @@ std::int64_t unstretched_positions(ConfigKeys& keys);
 std::vector<bool> all_layers(const ModelConfig& model);
 // The first `turn` - 1 of each `turn`.
 std::vector<bool> but_every(const ModelConfig& model, std::int64_t turn);
+// The last `turn` - 1 of each `turn`.
+std::vector<bool> but_first_of(const ModelConfig& model, std::int64_t turn);
 
 // `key`: of the window's tokens; none in the file or no layer that has it: no window.
 void read_windows(ConfigKeys& keys, ModelConfig& model, std::vector<bool> usual);
 // The same, where the file has no `layer_types`, of the layers from this one on.
 void read_windows_from(ConfigKeys& keys, ModelConfig& model, std::int64_t first);
+// The same with a window of so many tokens, which `size` says.
+void read_windows_of(ConfigKeys& keys, ModelConfig& model, std::int64_t tokens,
+                     const JsonNode& size, std::vector<bool> usual);
 
 }  // namespace zplan

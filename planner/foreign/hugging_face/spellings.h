@@ -36,10 +36,14 @@ inline constexpr Names kKeyValueHeads{"num_key_value_heads"};
 inline constexpr Names kHeadSize{"head_dim"};
 inline constexpr Names kVocabulary{"vocab_size"};
 inline constexpr Names kTied{"tie_word_embeddings"};
-inline constexpr Names kEpsilon{"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"};
+inline constexpr Names kEpsilon{"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
+                                "norm_epsilon", "norm_eps"};
 inline constexpr Names kActivation{"hidden_activation", "hidden_act", "activation_function"};
 inline constexpr Names kAttentionBias{"attention_bias"};
 inline constexpr Names kMlpBias{"mlp_bias"};
+inline constexpr Names kQkvBias{"use_qkv_bias"};
+inline constexpr Names kOutputBias{"attention_out_bias"};
+inline constexpr Names kUseBias{"use_bias"};
 inline constexpr Names kParallelResidual{"use_parallel_residual"};
 inline constexpr Names kSegments{"type_vocab_size"};
 
@@ -52,12 +56,15 @@ inline constexpr Names kOptWidth{"ffn_dim"};
 inline constexpr Names kLearned{"n_positions", "max_position_embeddings", "n_ctx"};
 inline constexpr Names kMostTokens{"max_position_embeddings", "seq_length", "n_positions"};
 
-inline constexpr Names kTheta{"rope_theta", "rotary_emb_base"};
-inline constexpr Names kLocalTheta{"rope_local_base_freq"};
+inline constexpr Names kTheta{"rope_theta", "rotary_emb_base", "global_rope_theta"};
+inline constexpr Names kLocalTheta{"rope_local_base_freq", "local_rope_theta"};
+inline constexpr Names kTurnedLayers{"no_rope_layers"};  // 1: with positions
 inline constexpr Names kRotaryShare{"partial_rotary_factor", "rotary_pct"};
 inline constexpr Names kRope{"rope_parameters", "rope_scaling"};
 inline constexpr Names kWindow{"sliding_window", "sliding_window_size"};
 inline constexpr Names kUsesWindow{"use_sliding_window"};
+inline constexpr Names kBothWayWindow{"local_attention"};
+inline constexpr Names kWindowTurn{"sliding_window_pattern"};
 inline constexpr Names kLayerTypes{"layer_types"};
 inline constexpr std::string_view kWithWindow = "sliding_attention";
 inline constexpr std::string_view kWithoutWindow = "full_attention";
@@ -66,12 +73,19 @@ inline constexpr Names kDivisor{"query_pre_attn_scalar"};
 inline constexpr Names kAttentionCap{"attn_logit_softcapping"};
 inline constexpr Names kLogitCap{"final_logit_softcapping"};
 
+inline constexpr Names kEmbeddingFactor{"embedding_multiplier"};
+inline constexpr Names kAttentionFactor{"attention_multiplier"};
+inline constexpr Names kResidualFactor{"residual_multiplier"};
+inline constexpr Names kLogitDivisor{"logits_scaling"};
+inline constexpr Names kLogitScale{"logit_scale"};
+
 // Shares of what is dropped, of which a class has a few.
-inline constexpr Names kDropout{"attention_dropout", "attention_probs_dropout_prob",
-                                "attn_pdrop",        "dropout",
-                                "dropout_rate",      "embd_pdrop",
-                                "hidden_dropout",    "hidden_dropout_prob",
-                                "resid_pdrop"};
+inline constexpr Names kDropout{"attention_dropout",   "attention_probs_dropout_prob",
+                                "attn_pdrop",          "dropout",
+                                "dropout_rate",        "embd_pdrop",
+                                "embedding_dropout",   "hidden_dropout",
+                                "hidden_dropout_prob", "mlp_dropout",
+                                "resid_pdrop",         "residual_dropout"};
 inline constexpr std::string_view kActivationDropout = "activation_dropout";
 
 // Latent attention.
@@ -86,6 +100,7 @@ inline constexpr Names kExperts{"num_local_experts", "num_experts", "n_routed_ex
 inline constexpr Names kPerToken{"num_experts_per_tok", "experts_per_token"};
 inline constexpr Names kExpertWidth{"moe_intermediate_size"};
 inline constexpr Names kShared{"n_shared_experts"};
+inline constexpr Names kSharedWidth{"shared_intermediate_size"};
 inline constexpr Names kFirstDense{"first_k_dense_replace"};
 inline constexpr Names kDenseLayers{"mlp_only_layers"};
 inline constexpr Names kSparseStep{"decoder_sparse_step"};

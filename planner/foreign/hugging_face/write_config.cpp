@@ -44,9 +44,9 @@ std::optional<HuggingFaceModel> read_again(const std::string& text, const ModelC
   }
 }
 
-// The most common family first, then in the order of the names.
+// The most common family first, then in the order of the table.
 std::vector<std::string> types_in_order() {
-  std::vector<std::string> types = hugging_face_types();
+  std::vector<std::string> types = family_types();
   std::erase_if(types, [](const std::string& type) { return !find_family(type)->like.empty(); });
   std::ranges::stable_partition(types, [](const std::string& type) { return type == kFirstType; });
   return types;

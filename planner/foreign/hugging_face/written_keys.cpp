@@ -26,6 +26,9 @@ struct Row {
   Value (*of)(const ModelConfig& model);
   // Where the class itself does not name the key: the types that read its first spelling.
   Names types{};
+  // Where the class names another key, the types that name it do so with the first spelling, too.
+  std::string_view beside{};
+  Names without{};  // types that do not read it, though their class names it
 };
 
 // A size that is nothing where it is 0.
@@ -64,6 +67,26 @@ Value rotary_share(const ModelConfig& model) {
   double share = static_cast<double>(turning) / head;
   while (static_cast<std::int64_t>(share * head) < turning) share = std::nextafter(share, 2.0);
   return share;
+}
+
+// 1 where a layer has positions.
+Value turned_layers(const ModelConfig& model) {
+  Json turned = Json::array();
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    turned.push_back(model.layer.turns(layer) ? 1 : 0);
+  return turned;
+}
+
+double in_ones(std::int64_t factor) { return static_cast<double>(factor) / kFactorUnit; }
+
+Value attention_factor(const ModelConfig& model) {
+  const std::int64_t own = model.layer.attention_divisor;
+  return 1 / std::sqrt(static_cast<double>(own > 0 ? own : model.head_size()));
+}
+
+Value embedding_factor(const ModelConfig& model) {
+  const std::int64_t square = model.layer.embedding_square;
+  return square > 0 ? std::sqrt(static_cast<double>(square)) : 1.0;
 }
 
 Value linear_stretch(const ModelConfig& model) {
@@ -121,16 +144,26 @@ constexpr Row kRows[] = {
      [](const ModelConfig& m) {
        return Value(static_cast<double>(m.layer.norm_epsilon) / kEpsilonUnit);
      }},
-    {spelt::kAttentionBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
+    {spelt::kAttentionBias, [](const ModelConfig& m) { return Value(m.has_output_biases()); }},
     {spelt::kAttentionBias,
-     [](const ModelConfig& m) { return Value(m.biases == Biases::kQkv); },
-     {"glm4_moe"}},
-    {{"use_bias"}, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
+     [](const ModelConfig& m) { return Value(m.biases != Biases::kNone); },
+     {"glm", "glm4", "glm4_moe", "seed_oss"}},
+    {spelt::kOutputBias, [](const ModelConfig& m) { return Value(m.has_output_biases()); }},
+    {spelt::kQkvBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kQkv); }},
+    {spelt::kUseBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
+    {{"norm_bias"}, [](const ModelConfig& m) { return Value(m.norm == Norm::kLayerNorm); }},
+    {{"lm_head_bias"}, [](const ModelConfig& m) { return Value(m.layer.head_bias); }},
+    {{"multi_query"}, [](const ModelConfig& m) { return Value(m.kv_heads == 1); }, {"gpt_bigcode"}},
+    {{"rotary_dim"},
+     [](const ModelConfig& m) {
+       return Value(m.layer.rotary_size > 0 ? m.layer.rotary_size : m.head_size());
+     },
+     {"minimax_m2"}},
     {{"use_qk_norm"}, [](const ModelConfig& m) { return Value(m.qk_norm); }, {"glm4_moe"}},
     {spelt::kMlpBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
     {spelt::kParallelResidual,
      [](const ModelConfig& m) {
-       return Value(m.layer.parallel_residual == ParallelResidual::kTwoNorms);
+       return Value(m.layer.parallel_residual != ParallelResidual::kNone);
      }},
     {spelt::kSegments, layer_size<&LayerFeatures::segments>},
     {spelt::kLearned, size<&ModelConfig::sequence>},
@@ -140,20 +173,39 @@ constexpr Row kRows[] = {
     {{"rotary_emb_base"},
      [](const ModelConfig& m) { return Value(real(m.rope_theta)); },
      {"gpt_neox"}},
+    {{"global_rope_theta"},
+     [](const ModelConfig& m) { return Value(real(m.rope_theta)); },
+     {"modernbert"}},
+    {{"local_rope_theta"},
+     [](const ModelConfig& m) {
+       return Value(real(m.layer.local_rope_theta > 0 ? m.layer.local_rope_theta : m.rope_theta));
+     },
+     {"modernbert"}},
     {spelt::kLocalTheta,
      [](const ModelConfig& m) {
        return m.layer.local_rope_theta > 0 ? Value(real(m.layer.local_rope_theta)) : std::nullopt;
      }},
     {{"rotary_pct"}, rotary_share, {"gpt_neox"}},
-    {{"partial_rotary_factor"}, rotary_share, {"glm4_moe", "phi3"}},
+    {{"partial_rotary_factor"}, rotary_share, {}, {}, {"gpt_neox"}},
     {{"rope_scaling"},
      linear_stretch,
-     {"deepseek_v2", "deepseek_v3", "dots1", "ernie4_5", "ernie4_5_moe", "gemma", "gemma2",
-      "gemma3_text", "glm4_moe", "gpt_neox", "gpt_oss", "llama", "mistral", "mixtral", "qwen2",
-      "qwen2_moe", "qwen3", "qwen3_moe"}},
+     {},
+     "rope_parameters",
+     {"llama4_text", "modernbert", "phi3"}},
+    {spelt::kTurnedLayers, turned_layers, {}, {}, {"llama4_text"}},
     {spelt::kWindow, [](const ModelConfig& m) { return Value(or_null(m.layer.window)); }},
     {spelt::kUsesWindow, [](const ModelConfig& m) { return Value(m.layer.window > 0); }},
-    {spelt::kLayerTypes, layer_types, {"gemma2", "gemma3_text", "gpt_oss", "qwen2", "qwen3"}},
+    {spelt::kLayerTypes, layer_types, {}, {}, {"llama4_text"}},
+    {spelt::kBothWayWindow,
+     [](const ModelConfig& m) { return Value(2 * std::max<std::int64_t>(1, m.layer.window - 1)); }},
+    {spelt::kEmbeddingFactor, embedding_factor},
+    {spelt::kAttentionFactor, attention_factor},
+    {spelt::kResidualFactor,
+     [](const ModelConfig& m) { return Value(in_ones(m.layer.residual_factor)); }},
+    {spelt::kLogitDivisor,
+     [](const ModelConfig& m) { return Value(in_ones(m.layer.logit_divisor)); }},
+    {spelt::kLogitScale,
+     [](const ModelConfig& m) { return Value(1 / in_ones(m.layer.logit_divisor)); }},
     {spelt::kDivisor,
      [](const ModelConfig& m) {
        const std::int64_t divisor = m.layer.attention_divisor;
@@ -196,10 +248,13 @@ constexpr Row kRows[] = {
     // The loss of balance is added to that of the tokens where the router's logits are given out.
     {{"output_router_logits"},
      [](const ModelConfig& m) { return Value(m.balances_experts()); },
-     {"mixtral", "qwen2_moe", "qwen3_moe"}},
+     {"mixtral", "olmoe", "phimoe", "qwen2_moe", "qwen3_moe"}},
     {spelt::kMethod, choice_method},
+    {spelt::kSharedWidth, expert_size<&ExpertShape::shared_ffn>},
     {{"shared_expert_intermediate_size"}, expert_size<&ExpertShape::shared_ffn>},
-    {{"qkv_bias"}, [](const ModelConfig& m) { return Value(m.biases == Biases::kQkv); }},
+    {{"qkv_bias"},
+     [](const ModelConfig& m) { return Value(m.biases == Biases::kQkv); },
+     {"qwen2_moe"}},
     {{"moe_num_experts"}, expert_size<&ExpertShape::count>},
     {{"moe_k"}, expert_size<&ExpertShape::per_token>},
     {{"moe_num_shared_experts"}, shared_experts},
@@ -235,9 +290,13 @@ constexpr Row kRows[] = {
 
 // By which the class knows it; empty: it does not.
 std::string_view spelling(const Row& row, std::string_view model_type, JsonObject& defaults) {
-  if (!row.types.empty())
-    return std::ranges::find(row.types, model_type) != row.types.end() ? *row.keys.begin()
-                                                                       : std::string_view();
+  const auto has = [&](const Names& types) {
+    return std::ranges::find(types, model_type) != types.end();
+  };
+  if (has(row.without)) return {};
+  if (!row.types.empty()) return has(row.types) ? *row.keys.begin() : std::string_view();
+  if (!row.beside.empty())
+    return defaults.optional_member(row.beside) ? *row.keys.begin() : std::string_view();
   for (const std::string_view key : row.keys)
     if (defaults.optional_member(key)) return key;
   return {};

@@ -23,6 +23,7 @@ std::optional<Mlp> make_shared(LayerMaker& maker, const ExpertShape& shape, cons
 
 std::optional<Linear> make_latent_in(LayerMaker& maker, std::int64_t latent) {
   if (latent == 0) return std::nullopt;
+  maker.params.begin("latent_in", Part::kLatentIn);
   return Linear(maker, Part::kLatentIn, "latent_in",
                 {.in = maker.h(), .out = {latent}, .cut = Split::Kind::kNone}, std::nullopt);
 }
@@ -99,8 +100,8 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
       gated_(mlp.gated),
       activation_(mlp.activation.attributes()),
       router_(maker, shape, mlp.bias),
-      latent_in_(make_latent_in(maker, shape.latent)),
       shared_(make_shared(maker, shape, mlp)),
+      latent_in_(make_latent_in(maker, shape.latent)),
       up_(first_products(maker, shape, mlp)),
       down_(second_products(maker, shape, mlp)),
       latent_out_(make_latent_out(maker, shape.latent)) {
@@ -147,6 +148,7 @@ std::vector<Use> Experts::uses() const {
   std::vector<Use> all{router_.use()};
   if (shared_)
     for (const Use& use : shared_->uses()) all.push_back(use);
+  if (latent_in_) all.push_back(latent_in_->use());
   for (const Grouped* product : {&up_, &down_}) all.push_back({product->op, product->weight});
   return all;
 }

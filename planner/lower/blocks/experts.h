@@ -80,8 +80,8 @@ class Experts : public Body {
   bool gated_;
   Attributes activation_;
   Router router_;
-  std::optional<Linear> latent_in_;  // [h, l]
   std::optional<Mlp> shared_;
+  std::optional<Linear> latent_in_;   // [h, l]
   Grouped up_, down_;                 // [E, h, u], [E, f, h]; biases [E, u], [E, h]
   std::optional<Linear> latent_out_;  // [l, h]
   std::unique_ptr<TokenDispatch> dispatch_;

@@ -85,8 +85,8 @@ ZPLAN_PART(Shared, "shared")
 // Factors of LoRA beside the matrices of experts, where replicas have other experts.
 ZPLAN_PART(ExpertFactors, "expert_factors")
 
-// Of experts: the gate of the one that all tokens share, and the products before and behind those of
-// fewer elements.
+// Of experts: the gate of the one that all tokens share, and the products before and behind those
+// of fewer elements.
 ZPLAN_PART(SharedGate, "shared_gate")
 ZPLAN_PART(LatentIn, "latent_in")
 ZPLAN_PART(LatentOut, "latent_out")

@@ -114,9 +114,11 @@ TEST(HuggingFace, TurnsLayerTypesIntoTurns) {
   EXPECT_EQ(layer("ssss").full_layers, 0);
   EXPECT_EQ(layer("ssss").window, 4096);
   EXPECT_EQ(layer("ffff").window, 0);
-  EXPECT_THAT(refused(typed(list("fsfs"))),
+  EXPECT_EQ(layer("fsfs").full_layers, 1);
+  EXPECT_TRUE(layer("fsfs").full_layers_first);
+  EXPECT_EQ(layer("fssf").window_layers, 2);
+  EXPECT_THAT(refused(typed(list("sfss"))),
               HasSubstr("/layer_types: expected layers in equal turns"));
-  EXPECT_THAT(refused(typed(list("sfss"))), HasSubstr("/layer_types"));
   EXPECT_THAT(refused(typed(list("sfs"))),
               HasSubstr("expected one for each of the 4 layers, got 3"));
   EXPECT_THAT(refused(typed(list("sfs") + ", \"chunked_attention\"")),
@@ -129,7 +131,7 @@ TEST(HuggingFace, HasWindowsOfQwenOnlyWhereTheFileAsksForThem) {
   EXPECT_EQ(read(file("qwen2", asked + R"(, "max_window_layers": 0)")).model.layer.window, 4096);
   EXPECT_EQ(read(file("qwen2", asked + R"(, "max_window_layers": 32)")).model.layer.window, 0);
   EXPECT_THAT(refused(file("qwen2", asked + R"(, "max_window_layers": 28)")),
-              HasSubstr("/sliding_window: expected layers in equal turns"));
+              HasSubstr("expected turns of up to 16 layers, got 32"));
 }
 
 TEST(HuggingFace, PlacesExperts) {
@@ -149,14 +151,22 @@ TEST(HuggingFace, PlacesExperts) {
 
 TEST(HuggingFace, RefusesByNameWhatCannotBeLowered) {
   EXPECT_THAT(refused(file("mllama")), HasSubstr("attend to the vision tower"));
-  EXPECT_THAT(refused(file("qwen2_moe")),
+  EXPECT_THAT(refused(file("gemma3n")),
               HasSubstr("config.json:1:16: /model_type: expected a model that can be planned"));
-  EXPECT_THAT(refused(file("phi")), HasSubstr("its output matrix has a bias"));
+  EXPECT_THAT(refused(file("apertus")), HasSubstr("its MLP has xIELU"));
   EXPECT_THAT(refused(file("lama")), HasSubstr("did you mean \"llama\"?"));
   EXPECT_THAT(refused(file("chatglm", R"("auto_map": {"AutoModel": "modeling_chatglm.X"})")),
               HasSubstr("its own code (auto_map) would have to be run"));
-  EXPECT_THAT(refused(file("llama", R"("attention_bias": true)")),
-              HasSubstr("/attention_bias: expected biases of attention and MLP or of neither"));
+  EXPECT_THAT(refused(file("llama", R"("mlp_bias": true)")),
+              HasSubstr("/mlp_bias: expected biases of attention where the MLP has some"));
+  EXPECT_THAT(refused(file("cohere", R"("use_qk_norm": true)")), HasSubstr("/use_qk_norm"));
+  EXPECT_THAT(refused(file("olmo", R"("clip_qkv": 8.0)")), HasSubstr("/clip_qkv"));
+  EXPECT_THAT(refused(file("granite", R"("embedding_multiplier": 1.3)")),
+              HasSubstr("/embedding_multiplier: expected a number whose square is a whole one"));
+  EXPECT_THAT(refused(file("smollm3", R"("no_rope_layers": [1, 0, 1, 1])")),
+              HasSubstr("/no_rope_layers: expected the last of each so many layers"));
+  EXPECT_THAT(refused(file("cohere2", R"("layer_types": null, "sliding_window": null)")),
+              HasSubstr("expected layers with a window"));
   EXPECT_THAT(refused(file("llama", R"("hidden_act": "laplace")")), HasSubstr("/hidden_act"));
   EXPECT_THAT(refused(file("opt", R"("word_embed_proj_dim": 512)")),
               HasSubstr("/word_embed_proj_dim: expected the hidden size, 768"));
@@ -209,6 +219,66 @@ TEST(HuggingFace, ReadsTheTextPartBesideTowers) {
   EXPECT_EQ(scout.model.experts->count, 16);
   const HuggingFaceModel kimi = read(part("kimi_k25", R"("model_type": "kimi_k2")"));
   EXPECT_TRUE(kimi.model.latent.has_value());
+}
+
+// Parameters of the models that transformers builds, with the biases of routers that are buffers
+// there; where the keys are those of a published file, they are those of its weights.
+TEST(HuggingFace, CountsFamiliesWithExperts) {
+  const auto count = [](const std::string& type, const std::string& keys) {
+    return parameter_count(read(file(type, keys)).model);
+  };
+  EXPECT_EQ(count("qwen2_moe", R"("num_experts": 60, "moe_intermediate_size": 1408,
+                   "shared_expert_intermediate_size": 5632)"),
+            14'315'784'192);  // Qwen1.5-MoE-A2.7B
+  EXPECT_EQ(count("glm4_moe", R"("attention_bias": true, "head_dim": 128,
+                   "partial_rotary_factor": 0.5, "num_nextn_predict_layers": 1)"),
+            106'852'251'264);  // GLM-4.5-Air
+  EXPECT_EQ(count("minimax_m2", R"("rotary_dim": 64, "num_mtp_modules": 3)"),
+            228'689'748'992 + 62 * 256);                                     // MiniMax-M2
+  EXPECT_EQ(count("olmoe", R"("intermediate_size": 1024)"), 6'919'161'856);  // OLMoE-1B-7B
+  EXPECT_EQ(count("phimoe", R"("attention_bias": true, "lm_head_bias": true)"),
+            41'873'153'344);  // Phi-3.5-MoE
+  EXPECT_EQ(count("granitemoe", R"("attention_multiplier": 0.015625, "embedding_multiplier": 12.0,
+                   "hidden_size": 1024, "intermediate_size": 512, "logits_scaling": 6.0,
+                   "num_attention_heads": 16, "num_experts_per_tok": 8, "num_hidden_layers": 24,
+                   "num_key_value_heads": 8, "num_local_experts": 32, "residual_multiplier": 0.22,
+                   "tie_word_embeddings": true, "vocab_size": 49152)"),
+            1'334'625'280);  // granite-3.1-1b-a400m
+  EXPECT_EQ(count("ernie4_5_moe", ""), 21'825'437'888);
+  EXPECT_EQ(count("dots1", R"("n_routed_experts": 128, "num_experts_per_tok": 6,
+                   "n_shared_experts": 2, "first_k_dense_replace": 1, "hidden_size": 4096)"),
+            142'774'381'696);  // dots.llm1
+}
+
+TEST(HuggingFace, ReadsOneKeyForAllHeadsAndBiasesOfAttentionAlone) {
+  EXPECT_EQ(read(file("gpt_bigcode")).model.kv_heads, 1);
+  EXPECT_EQ(read(file("gpt_bigcode", R"("multi_query": false)")).model.kv_heads, 12);
+  EXPECT_EQ(read(file("llama", R"("attention_bias": true)")).model.biases, Biases::kAttention);
+  const HuggingFaceModel mimo = read(file("mimo", R"("num_nextn_predict_layers": 1)"));
+  EXPECT_EQ(mimo.model.biases, Biases::kQkv);
+  EXPECT_THAT(mimo.left_out, Contains(HasSubstr("/num_nextn_predict_layers is left out")));
+}
+
+TEST(HuggingFace, ReadsWhatExpertsHaveBesides) {
+  const ModelConfig qwen = read(file("qwen2_moe")).model;
+  EXPECT_TRUE(qwen.experts->shared_gate);
+  EXPECT_FALSE(qwen.experts->renormalised);
+  EXPECT_EQ(qwen.biases, Biases::kQkv);
+  EXPECT_EQ(read(file("qwen2_moe", R"("qkv_bias": false)")).model.biases, Biases::kNone);
+  const ModelConfig glm = read(file("glm4_moe", R"("head_dim": 128, "use_qk_norm": true)")).model;
+  EXPECT_TRUE(glm.qk_norm);
+  EXPECT_EQ(glm.layer.rotary_size, 64) << "half of a head, as the class has it";
+  EXPECT_EQ(glm.experts->scores, Scores::kSigmoid);
+  EXPECT_TRUE(glm.experts->selection_bias);
+  EXPECT_EQ(glm.biases, Biases::kNone);
+  EXPECT_TRUE(read(file("minimax_m2")).model.layer.whole_qk_norm);
+  EXPECT_EQ(read(file("ernie4_5_moe")).model.experts->shared_ffn, 2 * 1536);
+  EXPECT_THAT(refused(file("ernie4_5_moe", R"("moe_layer_end_index": 20)")),
+              HasSubstr("/moe_layer_end_index: expected -1 or 27"));
+  EXPECT_THAT(refused(file("olmoe", R"("clip_qkv": 8.0)")), HasSubstr("/clip_qkv: expected null"));
+  EXPECT_THAT(read(file("phimoe")).left_out, Contains(HasSubstr("sparse mixing")));
+  EXPECT_THAT(read(file("minimax_m2", R"("num_mtp_modules": 3)")).left_out,
+              Contains(HasSubstr("/num_mtp_modules is left out")));
 }
 
 // Whether embeddings are tied may stand beside the part that has the sizes.
@@ -277,6 +347,43 @@ TEST(HuggingFace, AssumesASequenceAndABatch) {
   EXPECT_THAT(model.model.source_of("sequence"), HasSubstr("assumed"));
 }
 
+TEST(HuggingFace, ReadsNormsBiasesAndFactorsOfDenseFamilies) {
+  const auto model = [](const char* type, const std::string& keys = "") {
+    return read(file(type, keys)).model;
+  };
+  EXPECT_TRUE(model("olmo2").layer.only_post_norms && model("olmo2").layer.whole_qk_norm);
+  EXPECT_EQ(model("olmo").norm, Norm::kLayerNormFixed);
+  EXPECT_EQ(model("olmo3").layer.window_layers, 3);
+  EXPECT_EQ(model("smollm3").layer.unturned_every, 4);
+  EXPECT_EQ(model("exaone4").layer.unturned_every, 4);
+  EXPECT_EQ(model("exaone4", R"("sliding_window": null)").layer.unturned_every, 0);
+  EXPECT_EQ(model("exaone4", R"("sliding_window_pattern": "LLG")").layer.unturned_every, 3);
+  EXPECT_EQ(model("cohere").layer.logit_divisor, 16 * kFactorUnit);
+  EXPECT_EQ(model("cohere2").layer.parallel_residual, ParallelResidual::kOneNorm);
+  EXPECT_EQ(model("llama", R"("attention_bias": true)").biases, Biases::kAttention);
+  EXPECT_EQ(model("glm").biases, Biases::kQkv);
+  EXPECT_EQ(model("glm").layer.rotary_size, 64);
+  EXPECT_TRUE(model("glm4").layer.post_norms);
+  EXPECT_EQ(model("seed_oss").biases, Biases::kQkv);
+  EXPECT_EQ(model("seed_oss", R"("attention_out_bias": true)").biases, Biases::kAttention);
+  EXPECT_TRUE(model("phi").layer.head_bias);
+  EXPECT_EQ(model("nemotron").layer.activation, Activation::kSquaredRelu);
+  EXPECT_FALSE(model("arcee").gated_mlp);
+  EXPECT_TRUE(model("cwm").layer.full_layers_first);
+  const LayerFeatures bert = model("modernbert").layer;
+  EXPECT_EQ(bert.window, 65) << "64 on either side, and the query's own";
+  EXPECT_EQ(bert.local_rope_theta, 10000);
+  EXPECT_TRUE(bert.bare_first_branch && bert.head_transform);
+  const LayerFeatures granite =
+      model("granite", R"("embedding_multiplier": 12.0, "attention_multiplier": 0.015625,
+                          "residual_multiplier": 0.22, "logits_scaling": 8.0)")
+          .layer;
+  EXPECT_EQ(granite.embedding_square, 144);
+  EXPECT_EQ(granite.attention_divisor, 4096);
+  EXPECT_EQ(granite.residual_factor, 220'000'000);
+  EXPECT_EQ(granite.logit_divisor, 8 * kFactorUnit);
+}
+
 TEST(HuggingFace, IsNamedAsItsFolder) {
   EXPECT_EQ(hugging_face_name("/models/Llama-3.1-8B/config.json"), "Llama-3.1-8B");
   EXPECT_EQ(hugging_face_name("/x/models--Qwen--Qwen3-8B/snapshots/0a1b/config.json"), "Qwen3-8B");
@@ -287,7 +394,8 @@ TEST(HuggingFace, IsNamedAsItsFolder) {
 TEST(HuggingFace, HasARuleForEveryTypeOfTheTable) {
   for (const std::string& type : hugging_face_types()) {
     // Their classes say no number of experts, none for a token, or no size of a head.
-    if (type == "deepseek_v2" || type == "dots1" || type == "glm4_moe") continue;
+    if (type == "deepseek_v2" || type == "dots1" || type == "glm4_moe" || type == "glm4v_moe_text")
+      continue;
     EXPECT_GT(parameter_count(read(file(type)).model), 0) << type;
   }
 }

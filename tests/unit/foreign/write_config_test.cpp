@@ -52,6 +52,7 @@ const std::map<std::string, std::string> kNone = {{"gpt-1.3b-moe128", "expert_ev
                                                   {"gpt-350m-moe128", "expert_every"},
                                                   {"tiny-bert", "bidirectional none and not true"},
                                                   {"tiny-bloom", "ffn 256 and not 128"},
+                                                  {"tiny-latent", "expert_latent_size"},
                                                   {"tiny-mla", "kv_lora_rank"},
                                                   {"tiny-oss", "attention_sinks"},
                                                   {"tiny-switch", "dense_layers"}};
@@ -106,6 +107,10 @@ TEST(WriteConfig, NamesTheFamilyWhoseClassHasSuchLayers) {
                                                           {"bert-base", "bert"},
                                                           {"blenderbot-3b", "blenderbot"},
                                                           {"t5-small", "t5"},
+                                                          {"tiny-olmo2", "olmo2"},
+                                                          {"tiny-cohere2", "cohere2"},
+                                                          {"tiny-granite", "granite"},
+                                                          {"tiny-modernbert", "modernbert"},
                                                           {"llama4-maverick", "llama4_text"}};
   for (const auto& [model, type] : families)
     EXPECT_EQ(write_hugging_face(load_model(model)).model_type, type) << model;

@@ -53,6 +53,10 @@ TEST(Decoder, StatesOperatorsInForwardOrder) {
       names("tiny-delta"),
       ElementsAre("embedding", "state_in", "state_out", "router", "experts_up", "experts_down",
                   "qkv", "proj", "router", "experts_up", "experts_down", "final_norm", "head"));
+  EXPECT_THAT(names("tiny-latent"),
+              ElementsAre("embedding", "qkv", "proj", "fc1", "fc2", "qkv", "proj", "router",
+                          "shared_fc1", "shared_fc2", "latent_in", "experts_up", "experts_down",
+                          "latent_out", "final_norm", "head"));
   EXPECT_THAT(
       names("tiny-blender"),
       ElementsAre("embedding", "position", "encoder_position", "encoder_norm", "qkv", "proj", "fc1",

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "exec/cpu/kernels/attention.h"
@@ -34,7 +35,7 @@ std::int64_t out_size(const AttentionShape& s) {
 std::int64_t qkv_size(const AttentionShape& s) { return s.batch * s.sequence * s.columns(); }
 
 bool is_seen(const AttentionRule& rule, std::int64_t query, std::int64_t key) {
-  if (rule.both_ways) return true;
+  if (rule.both_ways) return rule.window == 0 || std::abs(key - query) < rule.window;
   return key <= query && (rule.window == 0 || key > query - rule.window);
 }
 
@@ -168,6 +169,11 @@ INSTANTIATE_TEST_SUITE_P(
                     AttentionRule{.cap = 2}, AttentionRule{.divisor = 3},
                     AttentionRule{.slopes = 4}, AttentionRule{.slopes = 12, .first_head = 7},
                     AttentionRule{.both_ways = true},
+                    AttentionRule{.window = 1, .both_ways = true},
+                    AttentionRule{.window = 7, .both_ways = true},
+                    AttentionRule{.window = 65, .both_ways = true},
+                    AttentionRule{.window = 100, .both_ways = true},
+                    AttentionRule{.window = 1000, .both_ways = true},
                     AttentionRule{.window = 70, .cap = 3, .divisor = 20, .slopes = 8},
                     AttentionRule{.cap = 3, .slopes = 4, .both_ways = true}));
 

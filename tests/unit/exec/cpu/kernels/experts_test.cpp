@@ -93,6 +93,40 @@ TEST(Router, TheGradientIsTheSlopeOfTheWeights) {
     }
 }
 
+// Two tokens of three elements.
+TEST(RowGates, MultiplyByTheSigmoidAndTheirGradientIsTheSlope) {
+  constexpr double kStep = 1e-6;
+  const std::vector<double> gate{0.7, -2}, x{1, -2, 3, 0.5, 4, -1}, dout{0.3, 1, -2, 0.1, 0.2, 5};
+  const auto gated = [&](const std::vector<double>& gates, std::vector<double> y) {
+    gate_rows<double>({.y = y.data(), .gate = gates.data(), .tokens = 2, .width = 3});
+    return y;
+  };
+  const std::vector<double> y = gated(gate, x);
+  EXPECT_DOUBLE_EQ(y[1], -2 / (1 + std::exp(-0.7)));
+  EXPECT_DOUBLE_EQ(y[4], 4 / (1 + std::exp(2)));
+  std::vector<double> dy = dout, dgate(2);
+  gate_rows_backward<double>({.dy = dy.data(),
+                              .dgate = dgate.data(),
+                              .y = y.data(),
+                              .gate = gate.data(),
+                              .tokens = 2,
+                              .width = 3});
+  const auto value = [&](std::vector<double> gates, std::vector<double> rows) {
+    rows = gated(gates, std::move(rows));
+    return std::inner_product(rows.begin(), rows.end(), dout.begin(), 0.0);
+  };
+  const auto slope = [&](const std::vector<double>& of, std::size_t at, const auto& value_of) {
+    std::vector<double> more = of, less = of;
+    more[at] += kStep;
+    less[at] -= kStep;
+    return (value_of(more) - value_of(less)) / (2 * kStep);
+  };
+  for (std::size_t t = 0; t < 2; ++t)
+    EXPECT_NEAR(dgate[t], slope(gate, t, [&](const auto& moved) { return value(moved, x); }), 1e-8);
+  for (std::size_t i = 0; i < 6; ++i)
+    EXPECT_NEAR(dy[i], slope(x, i, [&](const auto& moved) { return value(gate, moved); }), 1e-8);
+}
+
 struct Placed {
   Indices rows, counts;
   double dropped = 0;
