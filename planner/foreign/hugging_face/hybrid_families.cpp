@@ -34,8 +34,12 @@ void demand_plain_steps(ConfigKeys& keys) {
   const auto limits = keys.find({"time_step_limit"});
   if (!limits || !limits->is_array()) return;
   const std::vector<JsonNode> both = limits->items();
-  const bool is_plain = both.size() == 2 && both[0].number(0, kMostScale) == 0.0 &&
-                        (!both[1].is_number() || both[1].number(0, 1e300) > kMostScale);
+  const auto is_unbounded = [](const JsonNode& end) {
+    return end.is_number() &&
+           (end.describe() == "number Infinity" || end.number(0, 1e300) > kMostScale);
+  };
+  const bool is_plain =
+      both.size() == 2 && both[0].number(0, kMostScale) == 0.0 && is_unbounded(both[1]);
   if (!is_plain) limits->fail_expected("[0, Infinity]: steps of Mamba-2 without bounds");
 }
 

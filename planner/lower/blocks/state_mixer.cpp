@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "planner/program/kernels/attribute_values.h"
 
@@ -156,7 +157,7 @@ View StateMixer::mix_backward(LayerPass& to, const View& dnormed) const {
   if (!keeps_convolved_) {
     const Shape shape{in.shape[0], in.shape[1], to.shape_of(conv_)[1]};
     convolved = to.scratch("convolved", shape);
-    to.again([&] { convolve(to, convolved); });
+    convolve(to, convolved);
   }
   const View dconvolved = to.scratch("d.convolved", convolved.shape);
   scan_backward(to, read(d), read(convolved), in, write(dconvolved), update(all));
@@ -178,7 +179,11 @@ void StateMixer::take_gradients(LayerPass& to) const {
   to.take_gradient(Part::kGateNorm, gain_, false);
   to.take_gradient(Part::kConvolution, conv_, false);
   if (conv_bias_) to.take_gradient(Part::kConvolution, conv_bias_, true);
-  for (const Param vector : vectors_) to.take_gradient(Part::kScan, vector, false);
+  // No two have the same role.
+  constexpr std::pair<Part, bool> kRoles[] = {
+      {Part::kScan, true}, {Part::kScan, false}, {Part::kGateNorm, true}};
+  for (std::size_t i = 0; i < vectors_.size(); ++i)
+    to.take_gradient(kRoles[i].first, vectors_[i], kRoles[i].second);
 }
 
 void StateMixer::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
