@@ -183,8 +183,9 @@ void LayerRun::take_gradient(Part part, Param param, bool is_bias) {
   if (target.access == Access::kWrite) {
     s_.out.copy({phase(), part, is_bias ? Action::kMoveBias : Action::kMove}, given, target);
   } else {
+    const auto flat = [](View view) { return view.shape = {view.shape.elements()}, view; };
     kernel(part, is_bias ? Action::kBiasGradient : Action::kWeightGradient, KernelId::kAccumulate,
-           {read(given), target});
+           {read(flat(given)), flat(target)});
   }
 }
 
