@@ -1,7 +1,7 @@
 // Families whose layers have mixers with a state: Mamba-2 [Dao24] or gated delta nets [Yang24b].
 #include <fmt/format.h>
 
-#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -35,8 +35,8 @@ void demand_plain_steps(ConfigKeys& keys) {
   if (!limits || !limits->is_array()) return;
   const std::vector<JsonNode> both = limits->items();
   const auto is_unbounded = [](const JsonNode& end) {
-    return end.is_number() &&
-           (end.describe() == "number Infinity" || end.number(0, 1e300) > kMostScale);
+    return end.is_number() && (end.describe() == "number Infinity" ||
+                               end.number(0, std::numeric_limits<double>::max()) > kMostScale);
   };
   const bool is_plain =
       both.size() == 2 && both[0].number(0, kMostScale) == 0.0 && is_unbounded(both[1]);
