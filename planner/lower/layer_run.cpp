@@ -115,7 +115,9 @@ void LayerRun::each_layer(std::int32_t together, const std::function<void()>& em
     for (Staying& each : staying_) each.resident.reset();
   };
   s_.each_layer(loop_, upwards_, together, forget, [&] {
-    if (s_.has_pattern && s_.replay_member() == 0) s_.body.next_layer();
+    // Gradients of a unit of several layers stay open from its first one on.
+    if (s_.has_pattern && s_.plan.unit_layers() == 1 && s_.replay_member() == 0)
+      s_.body.next_layer();
     emit();
   });
 }

@@ -19,6 +19,7 @@ from other fields is null there, and is derived by planner/foreign/hugging_face 
 import argparse
 import dataclasses
 import json
+import math
 import os
 import re
 import sys
@@ -67,6 +68,12 @@ def share_of(kind):
     return {key: rope[key] for key in ("partial_rotary_factor",) if key in rope}
 
 
+def is_unbounded(value):
+    """Whether JSON has no number for it, as for the limits of steps of Mamba."""
+    parts = value if isinstance(value, (list, tuple)) else (value,)
+    return any(isinstance(part, float) and math.isinf(part) for part in parts)
+
+
 def defaults_of(kind, keys):
     from transformers import PretrainedConfig
 
@@ -74,7 +81,8 @@ def defaults_of(kind, keys):
     fields = {field.name: field.default for field in dataclasses.fields(kind)
               if field.name not in general - {"tie_word_embeddings"}}  # fmt: skip
     found = {key: fields[key] for key in keys
-             if key in fields and fields[key] is not dataclasses.MISSING}  # fmt: skip
+             if key in fields and fields[key] is not dataclasses.MISSING
+             and not is_unbounded(fields[key])}  # fmt: skip
     if "rope_parameters" in fields:
         found |= theta_of(kind) | share_of(kind)
     return dict(sorted(found.items()))

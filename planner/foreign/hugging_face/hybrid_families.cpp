@@ -1,7 +1,7 @@
 // Families whose layers have mixers with a state: Mamba-2 [Dao24] or gated delta nets [Yang24b].
 #include <fmt/format.h>
 
-#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -35,8 +35,8 @@ void demand_plain_steps(ConfigKeys& keys) {
   if (!limits || !limits->is_array()) return;
   const std::vector<JsonNode> both = limits->items();
   const auto is_unbounded = [](const JsonNode& end) {
-    return end.is_number() &&
-           (end.describe() == "number Infinity" || end.number(0, 1e300) > kMostScale);
+    return end.is_number() && (end.describe() == "number Infinity" ||
+                               end.number(0, std::numeric_limits<double>::max()) > kMostScale);
   };
   const bool is_plain =
       both.size() == 2 && both[0].number(0, kMostScale) == 0.0 && is_unbounded(both[1]);
@@ -91,11 +91,14 @@ void read_nemotron_pattern(ConfigKeys& keys, ModelConfig& model) {
     model.layers = static_cast<std::int64_t>(words.size());
     return take_pattern(*letters, words, model);
   }
-  const JsonNode types = keys.must({"layers_block_type", "layer_types"});
   std::string words;
-  for (const JsonNode& layer : types.items()) words += letter_of(layer);
+  const auto types = keys.find({"layers_block_type", "layer_types"});
+  if (types)
+    for (const JsonNode& layer : types->items()) words += letter_of(layer);
+  else
+    words = "ME*-";  // as its class has them
   model.layers = static_cast<std::int64_t>(words.size());
-  take_pattern(types, words, model);
+  take_pattern(types ? *types : keys.node(), words, model);
 }
 
 void read_nemotron_experts(ConfigKeys& keys, ModelConfig& model) {
@@ -204,9 +207,12 @@ void read_granite_hybrid(ConfigKeys& keys, ModelConfig& model) {
     keys.find(spelt::kTheta);
   }
   std::vector<char> mixers;
-  const JsonNode types = keys.must({"layer_types", "layers_block_type"});
-  for (const JsonNode& layer : types.items()) mixers.push_back(letter_of(layer));
-  take_pattern(types, mixer_words(mixers, count > 0 ? 'E' : '-'), model);
+  const auto types = keys.find({"layer_types", "layers_block_type"});
+  if (types)
+    for (const JsonNode& layer : types->items()) mixers.push_back(letter_of(layer));
+  else
+    mixers.assign(static_cast<std::size_t>(model.layers), 'M');  // as its class has them
+  take_pattern(types ? *types : keys.node(), mixer_words(mixers, count > 0 ? 'E' : '-'), model);
   if (model.layers_with(Mixer::kMamba) > 0) read_mamba(keys, kOfBamba, model);
   read_factors(keys, model);
   model.ffn = count > 0 ? width : shared;

@@ -130,8 +130,9 @@ void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const
     for (const HeadNorm& norm : norms_) norm.backward(to, by_head(inside));
   });
   if (whole_norm_) whole_norm_->backward(to, dqkv);
-  qkv_.backward(to, x, dqkv, to.add_tiles(dx));
-  if (gate_) gate_->linear.backward(to, x, dgate, update(dx));
+  // The product of queries, keys and values comes last: it closes the gradients of the unit.
+  if (gate_) gate_->linear.backward(to, x, dgate, to.add_tiles(dx));
+  qkv_.backward(to, x, dqkv, gate_ ? update(dx) : to.add_tiles(dx));
 }
 
 void SelfAttention::backward_after_tiles(LayerPass& to, const View&, const View&) const {

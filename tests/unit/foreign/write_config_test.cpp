@@ -52,7 +52,10 @@ const std::map<std::string, std::string> kNone = {{"gpt-1.3b-moe128", "expert_ev
                                                   {"gpt-350m-moe128", "expert_every"},
                                                   {"tiny-bert", "bidirectional none and not true"},
                                                   {"tiny-bloom", "ffn 256 and not 128"},
+                                                  {"tiny-delta", "layer_pattern"},
+                                                  {"tiny-hybrid", "layer_pattern"},
                                                   {"tiny-latent", "expert_latent_size"},
+                                                  {"tiny-mamba", "layer_pattern"},
                                                   {"tiny-mla", "kv_lora_rank"},
                                                   {"tiny-oss", "attention_sinks"},
                                                   {"tiny-switch", "dense_layers"}};
