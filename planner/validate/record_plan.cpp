@@ -38,8 +38,6 @@ constexpr Simplification kSimplifications[] = {
        return run.model.dropout.value_or(false) && !planned.plan.dropout;
      },
      "dropout beside fused attention is left out"},
-    {[](const RunRecord& run, const PlannedRun&) { return run.model.activation == "squared_relu"; },
-     "squared ReLU as ReLU, which moves as much"},
     {[](const RunRecord& run, const PlannedRun& planned) {
        return run.model.routed.load_balancing == "seq_aux_loss" && planned.model.balances_experts();
      },

@@ -244,13 +244,14 @@ std::vector<RunKey> routing_keys() {
       of_routed<&RunExpertModel::bias_rate>(
           "/model/experts/bias_rate",
           {.meaning = "by which it moves each step", .example = "0.001", .least = 0}),
-      fact("/model/experts/shared_gate", kFlag, kAside,
-           {.meaning = "what the shared expert gives is multiplied by a score of the token",
-            .example = "true",
-            .plain = "false",
-            .told = "the shared expert without its gate"}),
-      unmodelled("/model/experts/latent_size", kCount, "experts of a narrower latent",
-                 "width that experts read and write, where it is not hidden", "1024", "0"),
+      of_routed<&RunExpertModel::shared_gate>(
+          "/model/experts/shared_gate",
+          {.meaning = "what the shared expert gives is multiplied by a score of the token",
+           .example = "true"}),
+      of_routed<&RunExpertModel::latent>(
+          "/model/experts/latent_size",
+          {.meaning = "width that experts read and write, where it is not hidden",
+           .example = "1024"}),
       unmodelled("/model/experts/hash_routed_layers", kCount, "routing by hashes",
                  "layers whose experts the token's number chooses", "3", "0"),
   };
@@ -275,7 +276,11 @@ std::vector<RunKey> mixer_keys() {
             .example = R"("*E")",
             .plain = R"("*E")",
             .told = kMtp}),
-      unmodelled("/model/mtp/repeated", kFlag, kMtp, "one module for all of them", "true"),
+      fact("/model/mtp/repeated", kFlag, kFlagged,
+           {.meaning = "one module for all of them",
+            .example = "true",
+            .plain = "false",
+            .told = "each module of multi-token prediction with parameters of its own"}),
       of_mixers<&RunMixers::pattern>(
           "/model/hybrid_pattern",
           {.meaning = "a letter a layer: M Mamba-2, * attention, - MLP, E experts",

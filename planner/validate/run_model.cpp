@@ -52,6 +52,7 @@ Activation activation_of(const RunModel& m) {
   if (*m.activation == "gelu") return Activation::kGelu;
   if (*m.activation == "gelu_tanh") return Activation::kGeluTanh;
   if (*m.activation == "quick_gelu") return Activation::kQuickGelu;
+  if (*m.activation == "squared_relu") return Activation::kSquaredRelu;
   return *m.activation == "silu" ? Activation::kSilu : Activation::kRelu;
 }
 
@@ -174,6 +175,8 @@ void add_experts(const RunModel& m, ModelConfig& model, std::vector<std::string>
   e.shared_ffn = m.shared_expert_ffn.value_or(0);
   if (routed.scores == "sigmoid") e.scores = Scores::kSigmoid;
   e.renormalised = routed.renormalised.value_or(e.renormalised);
+  e.shared_gate = routed.shared_gate.value_or(false);
+  e.latent = routed.latent.value_or(0);
   e.groups = routed.groups.value_or(e.groups);
   e.groups_per_token = routed.groups_per_token.value_or(e.groups);
   e.scale = routed.scale.value_or(e.scale);

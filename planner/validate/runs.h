@@ -45,7 +45,8 @@ struct RunExpertModel {
   std::optional<std::string> scores;          // "softmax", "sigmoid"
   std::optional<std::string> load_balancing;  // the word of a loss, "bias", "none"
   std::optional<double> scale, balance, bias_rate;
-  std::optional<bool> renormalised, selection_bias;
+  std::optional<bool> renormalised, selection_bias, shared_gate;
+  std::optional<std::int64_t> latent;  // width that experts read and write; none: hidden
 };
 
 // A query sees the last `tokens` tokens only in turns of `window_layers` layers, and all before it

@@ -135,9 +135,21 @@ TEST(RecordModel, HasModulesOfMultiTokenPredictionWithLayersOfTheirOwn) {
   const PlannedRun run = planned({{"/model/mtp/layers", 2}}, experts());
   ASSERT_EQ(run.unsupported, "");
   EXPECT_EQ(run.model.mtp_layers, 2);
-  EXPECT_EQ(
-      planned({{"/model/mtp/layers", 2}, {"/model/mtp/repeated", true}}, experts()).unsupported,
-      "not modelled: multi-token prediction");
+  EXPECT_THAT(planned({{"/model/mtp/layers", 2}, {"/model/mtp/repeated", true}}, experts()).flags,
+              Contains("each module of multi-token prediction with parameters of its own"));
+}
+
+TEST(RecordModel, ExpertsMayWorkOnFewerElementsBesideASharedOneWithAGate) {
+  const PlannedRun run = planned({{"/model/experts/latent_size", 256},
+                                  {"/model/experts/shared_ffn", 512},
+                                  {"/model/experts/shared_gate", true},
+                                  {"/model/activation", "squared_relu"},
+                                  {"/model/gated_ffn", false}},
+                                 experts());
+  ASSERT_EQ(run.unsupported, "");
+  EXPECT_EQ(run.model.experts->latent, 256);
+  EXPECT_TRUE(run.model.experts->shared_gate);
+  EXPECT_EQ(run.model.layer.activation, Activation::kSquaredRelu);
 }
 
 TEST(RecordExperts, AreCutOverAllTensorParallelRanksOrNone) {
