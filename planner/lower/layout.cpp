@@ -185,13 +185,15 @@ class LayoutBuilder {
   }
 
   void units_of_layers() {
-    std::vector<Member> all, experts;
+    std::vector<Member> all, experts, behind;  // the latter: that layers use after their experts
     for (const auto& [layer, kind] : turns()) {
       const std::vector<Operator> operators = operators_of(kind);
       shared_units(operators, layer, kind);
+      bool after_experts = false;
       for (const Operator& op : operators) {
         const auto [cut, whole] = members(op, layer);
-        std::vector<Member>& own = has_own_ranks(op) ? experts : all;
+        after_experts = after_experts || has_own_ranks(op);
+        std::vector<Member>& own = has_own_ranks(op) ? experts : after_experts ? behind : all;
         own.insert(own.end(), whole.begin(), whole.end());
         own.insert(own.end(), cut.begin(), cut.end());
       }
@@ -207,6 +209,12 @@ class LayoutBuilder {
               .rule = rules().matrices,
               .experts = true},
              std::exchange(experts, {}));
+      if (!behind.empty())
+        unit({.name = name + ".behind",
+              .part = Part::kLatentOut,
+              .layers = layers,
+              .rule = rules().matrices},
+             std::exchange(behind, {}));
     }
   }
 

@@ -15,18 +15,20 @@ std::optional<Mlp> make_shared(LayerMaker& maker, const ExpertShape& shape, cons
                      .is_second = true});
 }
 
-std::optional<Linear> make_latent_in(LayerMaker& maker, std::int64_t latent) {
+std::optional<Linear> make_latent_in(LayerMaker& maker, std::int64_t latent, std::int64_t tokens) {
   if (latent == 0) return std::nullopt;
   maker.params.begin("latent_in", Part::kLatentIn);
   return Linear(maker, Part::kLatentIn, "latent_in",
-                {.in = maker.h(), .out = {latent}, .cut = Split::Kind::kNone}, std::nullopt);
+                {.in = maker.h(), .out = {latent}, .cut = Split::Kind::kNone, .tokens = tokens},
+                std::nullopt);
 }
 
-std::optional<Linear> make_latent_out(LayerMaker& maker, std::int64_t latent) {
+std::optional<Linear> make_latent_out(LayerMaker& maker, std::int64_t latent, std::int64_t tokens) {
   if (latent == 0) return std::nullopt;
   maker.params.begin("latent_out", Part::kLatentOut);
   return Linear(maker, Part::kLatentOut, "latent_out",
-                {.in = latent, .out = {maker.h()}, .cut = Split::Kind::kNone}, std::nullopt);
+                {.in = latent, .out = {maker.h()}, .cut = Split::Kind::kNone, .tokens = tokens},
+                std::nullopt);
 }
 
 bool own_tokens(const LayerMaker& maker) { return maker.plan.parallel.routes_own_tokens(); }
@@ -95,10 +97,10 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
       activation_(mlp.activation.attributes()),
       router_(maker, shape, mlp.bias),
       shared_(make_shared(maker, shape, mlp)),
-      latent_in_(make_latent_in(maker, shape.latent)),
+      latent_in_(make_latent_in(maker, shape.latent, rows_.tokens)),
       up_(first_products(maker, shape, mlp)),
       down_(second_products(maker, shape, mlp)),
-      latent_out_(make_latent_out(maker, shape.latent)) {
+      latent_out_(make_latent_out(maker, shape.latent, rows_.tokens)) {
   const auto add = [&](const char* name, std::int64_t width, std::optional<LayerOperator> of,
                        Read in_backward = Read::kLate) {
     return maker.values.add({.name = name,

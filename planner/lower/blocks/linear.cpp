@@ -13,7 +13,9 @@ Linear::Linear(LayerMaker& maker, Part part, std::string_view tensor, const Line
   const bool is_cut = cut_ != Split::Kind::kNone;
   const Split split = by_rows() ? Split{cut_, {}} : is_cut ? Split{cut_, shape.out} : Split{};
   if (Lora::is_beside(maker.plan, part))
-    lora_.emplace(maker, part, tensor, LoraShape{.in = shape.in, .out = out, .split = split}, op);
+    lora_.emplace(maker, part, tensor,
+                  LoraShape{.in = shape.in, .out = out, .split = split, .tokens = shape.tokens},
+                  op);
   weight_ = maker.matrix(tensor, {shape.in, out}, by_rows() ? std.output : std.usual, split);
   if (!shape.bias) return;
   if (by_rows())

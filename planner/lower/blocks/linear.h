@@ -19,6 +19,7 @@ struct LinearShape {
   std::vector<std::int64_t> out;  // widths of what is side by side, of all pieces together
   Split::Kind cut = Split::Kind::kColumns;
   bool bias = false;
+  std::int64_t tokens = 0;  // that it takes, if not those of a layer
 };
 
 // The operand of a product of a layer as kernels of the set take it

@@ -48,8 +48,9 @@ Lora::Lora(LayerMaker& maker, Part part, std::string_view tensor, const LoraShap
   up_ = maker.params.add(factor_spec(maker, tensor, ".lora_B.weight",
                                      matrix_shape(shape, rank_, shape.out), shape.split,
                                      Split::Kind::kColumns));
+  const std::int64_t tokens = shape.tokens > 0 ? shape.tokens : maker.tokens();
   low_ = maker.values.add({.name = "lora." + std::string(name(part)),
-                           .shape = rows_ ? rows_->of(rank_) : Shape{maker.tokens(), rank_},
+                           .shape = rows_ ? rows_->of(rank_) : Shape{tokens, rank_},
                            .dtype = maker.compute(),
                            .of = op});
 }

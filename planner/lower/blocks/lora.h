@@ -16,6 +16,7 @@ namespace zplan {
 struct LoraShape {
   std::int64_t in = 0, out = 0;
   Split split{};                     // of the matrix
+  std::int64_t tokens = 0;           // that it takes, if not those of a layer
   std::optional<ExpertRows> rows{};  // of experts, each of which has such a matrix
 };
 
