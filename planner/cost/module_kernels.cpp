@@ -172,7 +172,7 @@ constexpr Row kCompiled[] = {
 
 using Table = std::array<ModuleKernels, static_cast<std::size_t>(kKernelCount)>;
 
-// Codes are written and read by the products whose operands they are.
+// Codes are written and read by the products whose operands they are, but of a native program.
 constexpr Row kOfProducts[] = {
     {KernelId::kQuantizeRows, {0, 0, 1}},
     {KernelId::kDequantizeRows, {0, 0, 1}},
@@ -181,6 +181,7 @@ constexpr Row kOfProducts[] = {
 constexpr Table table_of(std::span<const Row> rows) {
   Table table;
   table.fill({.calls = 1, .launches = 1, .traffic = 1});
+  if (rows.empty()) return table;
   for (const Row& row : kOfProducts) table[static_cast<std::size_t>(row.kernel)] = row.has;
   for (const Row& row : rows) table[static_cast<std::size_t>(row.kernel)] = row.has;
   return table;

@@ -200,8 +200,9 @@ class LayoutBuilder {
       if ((layer + 1) % plan_.unit_layers() != 0) continue;
       const auto& [kind_name, layers] = params_.kinds()[kind];
       const std::string name = prefix(kind_name, layer);
-      unit({.name = name, .part = Part::kLayer, .layers = layers, .rule = rules().matrices},
-           std::exchange(all, {}));
+      if (!all.empty())
+        unit({.name = name, .part = Part::kLayer, .layers = layers, .rule = rules().matrices},
+             std::exchange(all, {}));
       if (!experts.empty())
         unit({.name = name + ".experts",
               .part = Part::kExpertUp,

@@ -160,7 +160,8 @@ void Parameters::keep_older() {
 std::string Parameters::shard_ring(const char* name, UnitIndex unit, Part part) const {
   const bool stays = s_.layout.is_shared(unit) && !s_.is_sharded(unit);
   const bool is_own_type = buffers_.at_home(s_.layout, unit) != buffers_.stored;
-  const std::string ring = (is_own_type ? "frozen." : "") + std::string(name);
+  const char* own = s_.layout.coded[unit] ? "codes." : is_own_type ? "frozen." : "";
+  const std::string ring = std::string(own) + name;
   return stays ? ring + "." + std::string(zplan::name(part)) : ring;
 }
 

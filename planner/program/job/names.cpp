@@ -41,7 +41,7 @@ constexpr std::string_view kParts[] = {
 #define ZPLAN_PART(Id, word) word,
 #include "planner/program/job/parts.h"
 };
-constexpr auto kActions = table<Action::kDequantise>({"compute",
+constexpr auto kActions = table<Action::kWholeIsKept>({"compute",
                                                       "input_gradient",
                                                       "weight_gradient",
                                                       "bias_gradient",
@@ -98,6 +98,7 @@ constexpr auto kActions = table<Action::kDequantise>({"compute",
                                                       "round_gradient",
                                                       "encode",
                                                       "decode",
+                                                      "dequantise",
                                                       "lora_down",
                                                       "lora_scale",
                                                       "lora_up",
@@ -113,8 +114,7 @@ constexpr auto kActions = table<Action::kDequantise>({"compute",
                                                       "after_gather",
                                                       "before_reduce",
                                                       "after_reduce",
-                                                      "whole_is_kept",
-                                                      "dequantise"});
+                                                      "whole_is_kept"});
 constexpr std::string_view kKernels[] = {
 #define ZPLAN_KERNEL(Id, name, ...) name,
 #include "planner/program/kernels/rows.h"

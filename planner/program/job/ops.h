@@ -160,7 +160,8 @@ enum class Action : std::uint8_t {
   kRoundGradient,
   kEncode,  // an operand, to codes that are kept or sent
   kDecode,
-  kLoraDown,  // beside a product: what the first factor of LoRA gives
+  kDequantise,  // a matrix of 4-bit codes, to the compute type
+  kLoraDown,    // beside a product: what the first factor of LoRA gives
   kLoraScale,
   kLoraUp,  // and the second
   kLoraDownWeight,
@@ -176,7 +177,6 @@ enum class Action : std::uint8_t {
   kBeforeReduce,
   kAfterReduce,
   kWholeIsKept,  // a mark to which all of a buffer is kept, whatever part of it a rank still uses
-  kDequantise,   // a matrix of 4-bit codes, to the compute type
 };
 struct Role {
   Phase phase;
