@@ -16,7 +16,7 @@ bool is_uniform(const Plan& plan) { return plan.recompute.size() == 1; }
 // Gradients that are not partitioned are added to where they are; from ZeRO 2 on backward writes
 // them anew. See planner/lower/gradients.h. Parameters that are cast are always gathered.
 std::int32_t least_zero_stage(const Plan& plan) {
-  if (plan.casts_params()) return 3;
+  if (plan.casts_params() || plan.train.base == BaseType::kF32) return 3;
   return plan.zero_stage < 2 ? 0 : 2;
 }
 

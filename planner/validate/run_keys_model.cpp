@@ -273,7 +273,7 @@ std::vector<RunKey> mixer_keys() {
           {.meaning = "modules that predict tokens further ahead", .example = "1", .least = 0}),
       fact("/model/mtp/pattern", kText, kUnmodelled,
            {.meaning = "their layers, as hybrid_pattern; usual: attention, then experts",
-            .example = R"("*E")",
+            .example = R"("M-")",
             .plain = R"("*E")",
             .told = kMtp}),
       fact("/model/mtp/repeated", kFlag, kFlagged,
@@ -284,8 +284,7 @@ std::vector<RunKey> mixer_keys() {
       of_mixers<&RunMixers::pattern>(
           "/model/hybrid_pattern",
           {.meaning = "a letter a layer: M Mamba-2, * attention, - MLP, E experts",
-           .example = R"("MEM*E")",
-           .shown = true}),
+           .example = R"("M-*-")"}),
       fact("/model/attention_layers", kCount, kUnmodelled,
            {.meaning = "layers that have attention, where not all have",
             .example = "6",

@@ -311,8 +311,8 @@ TEST(RecordPrecision, CodesOfWeightsAreMemory) {
 
 TEST(RecordRecompute, WhatIsNotStatedDecidesWhetherARunFits) {
   const auto fits = [](const Json& record) { return evaluate(*read(record), catalogues()).fits; };
-  const Json large = with(base(), {{"/micro_batch", 32},
-                                   {"/global_batch", 128},
+  const Json large = with(base(), {{"/micro_batch", 128},
+                                   {"/global_batch", 512},
                                    {"/model/layers", 32},
                                    {"/measured/memory_gib", 70}});
   EXPECT_EQ(fits(base()), true);

@@ -47,6 +47,20 @@ Json latent() {
                        {"/model/mla/rope_size", 32},
                        {"/model/mla/value_size", 64}});
 }
+Json with_states() {
+  return with(base(), {{"/model/mamba/heads", 16},
+                       {"/model/mamba/head_dim", 32},
+                       {"/model/mamba/groups", 4},
+                       {"/model/mamba/state", 64}});
+}
+Json with_delta() {
+  return with(base(), {{"/model/linear_attention/kind", "gated_delta_net"},
+                       {"/model/linear_attention/every", 2},
+                       {"/model/linear_attention/key_heads", 8},
+                       {"/model/linear_attention/key_dim", 64},
+                       {"/model/linear_attention/value_heads", 16},
+                       {"/model/linear_attention/value_dim", 64}});
+}
 
 // Records that keys are set in; each key has its effect in one at least.
 std::vector<Json> bases() {
@@ -57,6 +71,9 @@ std::vector<Json> bases() {
       experts(),
       pipeline(),
       latent(),
+      with_states(),
+      with(with_states(), {{"/model/hybrid_pattern", "M-*-"}}),
+      with_delta(),
       with(fsdp(), {{"/trained", lora}}),
       with(base(), {{"/parallel/cp", 2}, {"/parallel/dp", 2}}),
       with(fsdp(), {{"/offload/optimizer", "cpu"}, {"/recompute/mode", "full"}}),
@@ -109,6 +126,9 @@ const std::map<std::string_view, const char*> kOtherValues{
     {"/hardware/nvlink_domain", "4"},
     {"/model/experts/groups_per_token", "2"},
     {"/offload/grads", R"("cpu")"},
+    {"/model/mamba/conv", "3"},
+    {"/model/linear_attention/conv", "3"},
+    {"/precision/fp8/activations", "false"},
 };
 // Counts that others must go with.
 const std::map<std::string_view, Json>& companions() {
@@ -187,6 +207,10 @@ Json value_of(const RunKey& key) {
   return Json::parse(other != kOtherValues.end() ? std::string_view(other->second) : key.example);
 }
 
+bool is_planned(const std::optional<RunRecord>& run) {
+  return run && plan_run(*run, catalogues()).unsupported.empty();
+}
+
 // The record without the key, or as it is where the key must be there, and with its value.
 struct Pair {
   std::optional<RunRecord> without, with_it;
@@ -201,11 +225,9 @@ Pair pair_of(const Json& record, const RunKey& key) {
     for (const auto& [pointer, value] : together->second.items())
       with_it[Json::json_pointer(pointer)] = value;
   const auto plain = read(without);
-  return {plain ? plain : read(record), read(with_it)};
-}
-
-bool is_planned(const std::optional<RunRecord>& run) {
-  return run && plan_run(*run, catalogues()).unsupported.empty();
+  const auto as_it_is = read(record);
+  const bool must_be_there = !plain || (!is_planned(plain) && is_planned(as_it_is));
+  return {must_be_there ? as_it_is : plain, read(with_it)};
 }
 
 // Returns true if the key changes what a prediction is made of in one of the bases that are planned

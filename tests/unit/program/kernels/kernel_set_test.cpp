@@ -64,7 +64,7 @@ TEST(KernelSet, HasDropoutWhereAttentionIsNotFused) {
 TEST(KernelSet, MultipliesInFp8IffItsNameSaysSo) {
   for (const KernelSet& set : kernel_sets()) {
     if (set.runs_on == RunsOn::kCpu) continue;
-    const bool fp8 = set.id.find(".fp8") != set.id.npos;
+    const bool fp8 = set.id.find("fp8") != set.id.npos || set.id.find("fp4") != set.id.npos;
     EXPECT_EQ(multiplies_in_fp8(set, KernelId::kLinearForward), fp8) << set.id;
     EXPECT_FALSE(multiplies_in_fp8(set, KernelId::kHeadForward)) << set.id;
     EXPECT_FALSE(multiplies_in_fp8(set, KernelId::kAttentionForward)) << set.id;
