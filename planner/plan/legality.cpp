@@ -814,11 +814,12 @@ Reason wrong_base(const Plan& p) {
       return fmt::format("a base in f32 is cast as it is gathered: it needs ZeRO stage 3, not {}",
                          p.zero_stage);
   }
-  if (p.train.has_scale_codes() && p.parallel.tp > 1)
+  if (p.train.has_scale_codes() && p.parallel.tp * p.parallel.ep > 1)
     return fmt::format(
-        "double quantisation has a constant for 256 blocks of a whole matrix, which tp {} cuts: it "
-        "needs tp 1; base {} does not",
-        p.parallel.tp, name(p.train.is_fp4() ? BaseType::kFp4 : BaseType::kNf4));
+        "double quantisation has a constant for 256 blocks of a whole matrix, which tp {} and ep "
+        "{} "
+        "cut: it needs tp 1 and ep 1; base {} does not",
+        p.parallel.tp, p.parallel.ep, name(p.train.is_fp4() ? BaseType::kFp4 : BaseType::kNf4));
   return std::nullopt;
 }
 

@@ -107,12 +107,11 @@ class ParamTable {
     if (part == Part::kHead) return saved == LoraSaved::kHead || saved == LoraSaved::kBoth;
     return false;
   }
-  // A matrix of a layer that stays as it is. A router's is small, and what it chooses is fragile;
-  // so is what says how much of the shared expert a token takes.
+  // A matrix of a layer that stays as it is. A router's is small, and what it chooses is fragile.
   bool is_coded(const ParamSpec& spec) const {
     const Operator& op = operators_.back();
-    return train_.has_codes() && op.held == Held::kByLayer && spec.decay && !spec.is_trained &&
-           op.part != Part::kRouter && op.part != Part::kSharedGate;
+    return train_.has_codes() && op.held == Held::kByLayer && spec.decay && spec.is_matrix &&
+           !spec.is_trained && op.part != Part::kRouter;
   }
 
   TrainedChoice train_;

@@ -2,8 +2,21 @@
 
 namespace zplan {
 
+// A vector that tokens are multiplied by.
+static Param make_vector(LayerMaker& maker) {
+  const Shape shape{maker.h(), 1};
+  return maker.params.add({.name = maker.naming.of("shared_gate", ".weight"),
+                           .published = shape,
+                           .stored = shape,
+                           .init = Init::kNormal,
+                           .std = maker.naming.std().usual,
+                           .decay = true,
+                           .summed = true,
+                           .is_matrix = false});
+}
+
 TokenGate::TokenGate(LayerMaker& maker, LayerOperator op)
-    : weight_(maker.matrix("shared_gate", {maker.h(), 1}, maker.naming.std().usual, {})),
+    : weight_(make_vector(maker)),
       logits_(maker.values.add({.name = "logits.shared_gate",
                                 .shape = {maker.tokens(), 1},
                                 .dtype = maker.kernels.statistics,

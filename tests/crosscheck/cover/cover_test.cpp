@@ -105,12 +105,14 @@ void expect_kinds_that_lanes_and_actions_tell(const Job& job) {
 }
 
 // Operation ids of each step by lane, in the order they ran; marks, which take no time, left out.
+// Of those that start together the first takes none, as what stands for a part of a product.
 using LaneOrder = std::map<std::pair<Lane, std::int32_t>, std::vector<OpId>>;
 
 LaneOrder lane_order(const RankTimeline& rank, std::int32_t steps) {
   std::vector<Span> spans = rank.spans;
-  std::stable_sort(spans.begin(), spans.end(),
-                   [](const Span& x, const Span& y) { return x.start < y.start; });
+  std::stable_sort(spans.begin(), spans.end(), [](const Span& x, const Span& y) {
+    return std::pair(x.start, x.end) < std::pair(y.start, y.end);
+  });
   LaneOrder order;
   for (const Span& s : spans)
     if (s.step < steps && kind_of(role_of(s.op).action, s.lane) != OpKind::kMark)

@@ -77,17 +77,14 @@ TEST(WriteConfig, SaysTheModelsOfTheCatalogue) {
   EXPECT_GE(written, 60U);
 }
 
-// Of layers with states no class says all.
+// Layers with states no key of most classes says.
 TEST(WriteConfig, SaysTheModelsOfPublishedFiles) {
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
     if (entry.path().extension() != ".json" || entry.path().stem() == "counts") continue;
     SCOPED_TRACE(entry.path().stem().string());
     const ModelConfig model = load_named_model(entry.path().string()).model;
-    if (model.has_pattern()) {
-      EXPECT_THAT(write_hugging_face(model).text, IsEmpty());
-      continue;
-    }
+    if (model.has_pattern() && write_hugging_face(model).text.empty()) continue;
     expect_back(model);
     ++files;
   }
