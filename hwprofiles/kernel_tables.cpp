@@ -120,15 +120,41 @@ Seconds tile_time(const ProductSize& size, std::string_view format, const Device
 
 namespace {
 
-// Rows in fp8 include the quantisation of x: several kernels, which read it twice and write bytes.
-// So are products in formats that have no rows [derived].
+// The quantisation of x before a product: what it starts and ends, and the bytes that it moves per
+// element of x.
+struct Cast {
+  double kernels, moved;
+};
+constexpr Seconds kCastKernel{10e-6 / 3};  // [derived] a third of the shortest rows in fp8
+// Rows in fp8 include it: several kernels, which read x twice and write bytes [derived].
+constexpr Cast kCastOfRows{3, 5};
+constexpr Cast kNoCast{0, 0};
+
+// [TransformerEngine] A block of MXFP8 has its scale to itself: x is read once and written along
+// rows and along columns. Of NVFP4 the tensor has a scale besides, for which it is read before.
+// What is along columns the gradient of the weights reads, which casts nothing more. Before each
+// product the scales of either operand are put into the order that tensor cores read.
+Cast cast_of(std::string_view format, ProductPhase phase) {
+  if (!is_of_codes(format)) return kNoCast;
+  if (format != "mxfp8" && format != "nvfp4") return kCastOfRows;
+  constexpr double kOrders = 2, kStored = 2;
+  if (phase == ProductPhase::kWeightGradient || phase == ProductPhase::kShortWeightGradient)
+    return {kOrders, 0};
+  const double both_ways = 2 * bytes_per_element(format);
+  if (format == "mxfp8") return {1 + kOrders, kStored + both_ways};
+  return {2 + kOrders, 2 * kStored + both_ways};
+}
+
+Seconds with_cast(const ProductSize& size, std::string_view format, const Cast& cast,
+                  const DeviceProfile& device) {
+  const auto batch = static_cast<double>(size.batch);
+  const double bytes = cast.moved * batch * static_cast<double>(size.m * size.k);
+  return tile_time(size, format, device) + kCastKernel * (cast.kernels * batch) +
+         Seconds{bytes / (device.memory_bandwidth.value * kProductMemoryRate)};
+}
+
 Seconds row_tiles(const ProductSize& size, std::string_view format, const DeviceProfile& device) {
-  const Seconds tiles = tile_time(size, format, device);
-  if (!is_of_codes(format)) return tiles;
-  constexpr Seconds kKernels{10e-6};  // [derived] the shortest rows
-  constexpr double kMoved = 5;        // bytes per element of x
-  const double bytes = kMoved * static_cast<double>(size.m * size.k);
-  return tiles + kKernels + Seconds{bytes / (device.memory_bandwidth.value * kProductMemoryRate)};
+  return with_cast(size, format, is_of_codes(format) ? kCastOfRows : kNoCast, device);
 }
 
 }  // namespace
@@ -159,25 +185,26 @@ void KernelTables::read_products(std::string_view format, const DeviceProfile& d
   }
 }
 
-Seconds KernelTables::burst(const ProductSize& size, std::string_view format,
+Seconds KernelTables::burst(const ProductSize& size, std::string_view format, ProductPhase phase,
                             const DeviceProfile& device) const {
   auto own = products_.find(format);
   if (own == products_.end()) own = products_.try_emplace(std::string(format)).first;
   Products& products = own->second;
   if (!products.read) read_products(format, device, products.points);
   products.read = true;
-  if (products.points.at.empty() || size.batch > 1) return tile_time(size, format, device);
+  const Seconds tiles = with_cast(size, format, cast_of(format, phase), device);
+  if (products.points.at.empty() || size.batch > 1) return tiles;
   const auto [at, is_new] = products.known.try_emplace(size);
   if (is_new) at->second = std::exp(products.points.mean_near(place_of(size), kScale));
-  return row_tiles(size, format, device) * at->second;
+  return tiles * at->second;
 }
 
-Seconds KernelTables::product(const ProductSize& size, std::string_view format,
+Seconds KernelTables::product(const ProductSize& size, std::string_view format, ProductPhase phase,
                               const DeviceProfile& device) const {
   const std::lock_guard lock(mutex_);
   const double flop = 2.0 * static_cast<double>(size.batch) * static_cast<double>(size.m * size.n) *
                       static_cast<double>(size.k);
-  return std::max(burst(size, format, device), Seconds{flop / device.peak(format).value});
+  return std::max(burst(size, format, phase, device), Seconds{flop / device.peak(format).value});
 }
 
 void KernelTables::read_settled(const DeviceProfile& device) const {
@@ -188,7 +215,7 @@ void KernelTables::read_settled(const DeviceProfile& device) const {
   for (std::size_t row = 0; row < table->rows(); ++row) {
     const ProductSize size = size_of_row(*table, row);
     if (fold_of({size.m, size.n, size.k}) == left_out_) continue;
-    const double own = burst(size, kFormat, device).value;
+    const double own = burst(size, kFormat, phase_of_row(*table, row), device).value;
     settled_[static_cast<std::size_t>(phase_of_row(*table, row))].points.add(
         place_of(size), std::log(table->number(row, time) * 1e-6 / own));
   }

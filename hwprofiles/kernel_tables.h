@@ -54,7 +54,8 @@ class KernelTables {
   const std::string& name() const { return name_; }
   int attention_generation() const { return zplan::attention_generation(name_); }
   // In a short burst: by the table, or by tiles where it has no rows of the format.
-  Seconds product(const ProductSize& size, std::string_view format,
+  // In 8 or 4 bits with the cast of its first operand.
+  Seconds product(const ProductSize& size, std::string_view format, ProductPhase phase,
                   const DeviceProfile& device) const;
   // Of what training takes over a burst; 1: no rows of training.
   double settled(const ProductSize& size, ProductPhase phase, const DeviceProfile& device) const;
@@ -71,7 +72,7 @@ class KernelTables {
     NearPoints points;  // of log(measured / table)
     std::map<ProductSize, double> known;
   };
-  Seconds burst(const ProductSize& size, std::string_view format,
+  Seconds burst(const ProductSize& size, std::string_view format, ProductPhase phase,
                 const DeviceProfile& device) const;
   void read_products(std::string_view format, const DeviceProfile& device, NearPoints& out) const;
   void read_settled(const DeviceProfile& device) const;

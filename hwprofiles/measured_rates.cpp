@@ -28,7 +28,8 @@ CollectiveCurve changed_curve(const CollectiveCurve& curve, const CollectiveChan
 
 void settle_tables(const DeviceProfile& device) {
   if (!device.tables) return;
-  for (const auto& [format, peak] : device.peaks) device.tables->product({1, 1, 1}, format, device);
+  for (const auto& [format, peak] : device.peaks)
+    device.tables->product({1, 1, 1}, format, ProductPhase::kForward, device);
   device.tables->settled({1, 1, 1}, ProductPhase::kForward, device);
   if (device.supports("bf16"))
     device.tables->attention({.batch = 1, .heads = 1, .sequence = 1, .head_size = 1}, device);

@@ -120,9 +120,6 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
               {"m", n / 2},
               {"n", ceil_div(n, kCodeBlock)},
               {"p", ceil_div(n, kCodeBlock * kCodeBlocks)}};
-    case KernelId::kQuantizeRows:
-    case KernelId::kDequantizeRows:
-      return {{"r", n / kRow}, {"k", kRow}, {"c", kRow + std::int64_t{sizeof(double)}}};
     case KernelId::kAdamW8Bit:
       return {{"n", n}, {"k", ceil_div(n, kStateBlock)}};
     case KernelId::kAdafactorSums:
@@ -183,10 +180,10 @@ bool is_recurrence(KernelId id) {
 }
 
 // The factor of clipping is as good as no work; what experts are given follows a router, which no
-// numbers that can be drawn do; dropout draws for a run.
+// numbers that can be drawn do; dropout draws for a run; casts to codes count with products.
 bool is_timed(const KernelDef& def) {
   return def.kind == WorkKind::kMemory && !is_planned_only(def.id, RunsOn::kCpu) &&
-         def.sets != Sets::kExperts && def.sets != Sets::kDropout &&
+         def.sets != Sets::kExperts && def.sets != Sets::kDropout && def.sets != Sets::kCodes &&
          def.id != KernelId::kClipCoefficient && !is_recurrence(def.id);
 }
 

@@ -66,7 +66,7 @@ RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view
   const Product& p = demand.product;
   const bool apart = are_apart(kernel, p, stack);
   const ProductSize size{p.m, p.n, p.k, apart ? 1 : p.batch};
-  work.time = device.tables ? device.tables->product(size, format, device) *
+  work.time = device.tables ? device.tables->product(size, format, p.phase, device) *
                                   device.tables->settled(size, p.phase, device)
                             : tile_time(size, format, device);
   const std::int64_t times = p.times * (apart ? p.batch : 1);
@@ -245,7 +245,11 @@ bool has_unaligned_head(const Program& program) {
 
 RestingTime device_time(const Program& program, const Node& node, const Demand& demand,
                         const KernelSet* kernels, bool unaligned_head, const Cluster& cluster) {
-  const std::string_view format = format_of(program, node, kernels);
+  std::string_view format = format_of(program, node, kernels);
+  // [Jordan24] Newton and Schulz's iteration is stable in bf16, in which software runs it.
+  const bool on_gpu = kernels != nullptr && kernels->runs_on != RunsOn::kCpu;
+  if (node.kernel == KernelId::kOrthogonalise && on_gpu && cluster.node.device.supports("bf16"))
+    format = "bf16";
   RestingTime time = alone(node.kernel, demand, format, kernels, cluster);
   time.time = time.time * cluster.stack.overall;
   const bool odd =

@@ -72,7 +72,7 @@ std::int32_t LayerRun::fetches_of_backward(Backward what) const {
   for (std::int32_t end = s_.unit_layers(); end > 0; end -= together) {
     for (std::int32_t member = end - together; member < end; ++member)
       for (const MemberUse& use : uses(member))
-        if (segment_.replay.has(use.use.op)) all.push_back(use);
+        if (segment_.replay.has(use.use.of)) all.push_back(use);
     for (std::int32_t member = end; member-- > end - together;) {
       const Sequence own = uses(member);
       all.insert(all.end(), own.rbegin(), own.rend());
@@ -146,8 +146,8 @@ void LayerRun::each_tile(const std::vector<Use>& uses, const std::function<void(
   opened_ = {opened_.per_unit, opened + (opened_.next > opened ? all : 0), 0};
 }
 
-bool LayerRun::emits(std::optional<LayerOperator> op) const {
-  return phase() == Phase::kForward || segment_.replay.has(op);
+bool LayerRun::emits(OperatorSet of) const {
+  return phase() == Phase::kForward || segment_.replay.has(of);
 }
 
 bool LayerRun::are_together(Param a, Param b) const {
@@ -208,7 +208,7 @@ View LayerRun::gradient(Param param) {
 // Of the first layer that has the unit, of each layer where each has an owner.
 bool LayerRun::is_first_of_unit(Param param) const {
   const std::int32_t at = s_.unit_member();
-  const MemberUse own{at, {std::nullopt, param}};
+  const MemberUse own{at, {{}, param}};
   for (std::int32_t member = 0; member <= at; ++member)
     for (const MemberUse& use : uses(member))
       if (come_together(use, own)) return member == at && use.use.param == param;

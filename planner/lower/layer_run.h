@@ -55,7 +55,7 @@ class LayerRun : public LayerPass {
   void done(Param param) override;
   void hold(Param param) override { held_ = param; }
   void end_hold() override;
-  bool emits(std::optional<LayerOperator> op) const override;
+  bool emits(OperatorSet of) const override;
   bool replays_selectively() const override { return segment_.replay.attention; }
   std::int64_t layer() const override;
   bool are_together(Param a, Param b) const override;

@@ -16,12 +16,12 @@ struct Replay {
   bool is_mixed = false;    // not of all layers
   std::int32_t layers = 1;  // that are replayed together, from one checkpoint
 
-  // What belongs to no operator is replayed with the whole layer only.
-  bool has(std::optional<LayerOperator> op) const { return layer || (op && operators.has(*op)); }
+  // What any of these gives; what belongs to no operator is replayed with the whole layer only.
+  bool has(OperatorSet of) const { return layer || operators.meets(of); }
   // Where the result of what is not replayed stays.
-  Tier tier_of(std::optional<LayerOperator> op) const {
-    if (op && on_cpu.has(*op)) return Tier::kCpu;
-    return op && on_nvme.has(*op) ? Tier::kNvme : Tier::kGpu;
+  Tier tier_of(OperatorSet of) const {
+    if (on_cpu.meets(of)) return Tier::kCpu;
+    return on_nvme.meets(of) ? Tier::kNvme : Tier::kGpu;
   }
   // What one or the other replays or brings back.
   friend Replay operator|(const Replay& a, const Replay& b) {

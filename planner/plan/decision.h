@@ -35,8 +35,8 @@ template <>
 inline constexpr std::array<std::string_view, 4> kWordsOf<Recompute>{"none", "selective", "full",
                                                                      "operators"};
 template <>
-inline constexpr std::array<std::string_view, 6> kWordsOf<LayerOperator>{
-    "norm", "qkv", "attention", "projection", "fc1", "activation"};
+inline constexpr std::array<std::string_view, 7> kWordsOf<LayerOperator>{
+    "norm", "qkv", "attention", "projection", "fc1", "activation", "experts"};
 template <>
 inline constexpr std::array<std::string_view, 10> kWordsOf<Schedule>{
     "1f1b",       "gpipe",    "interleaved",   "zb-v",      "zb-h1",

@@ -427,10 +427,12 @@ Reason wrong_exchange_overlap(const Plan& p) {
         p.parallel.pp);
   if (p.micro_steps() < 2)
     return "tokens are exchanged beside another micro-batch: this needs 2 micro-steps, not 1";
-  if (std::any_of(p.recompute.begin(), p.recompute.end(),
-                  [](const RecomputeRun& run) { return run.mode == Recompute::kFull; }))
-    return "a replay of whole layers exchanges their tokens again, which are then not beside "
-           "another micro-batch: recompute none, selective or operators, not full";
+  if (std::any_of(p.recompute.begin(), p.recompute.end(), [](const RecomputeRun& run) {
+        return run.mode == Recompute::kFull || run.operators.has(LayerOperator::kExperts);
+      }))
+    return "a replay of whole layers or of experts exchanges their tokens again, which are then "
+           "not "
+           "beside another micro-batch: recompute none, selective or other operators";
   if (p.overlap.optimizer)
     return "layers are updated beside a backward that stands alone, tokens exchanged beside one "
            "that does not: one of the two";

@@ -26,7 +26,9 @@ namespace zplan {
 enum class Recompute : std::uint8_t { kNone, kSelective, kFull, kOperators };
 // What of a layer can be computed again by itself: both norms, each from its kept or replayed
 // input; queries, keys and values, rotated where the model rotates; attention; its projection, with
-// the sum of the residual; the first product of the MLP; the activation function.
+// the sum of the residual; the first product of the MLP; the activation function; all that stands
+// in the place of an MLP where a layer has experts, from the router to the sum of what comes back,
+// of which the two before it are a part.
 enum class LayerOperator : std::uint8_t {
   kNorm,
   kQkv,
@@ -34,6 +36,7 @@ enum class LayerOperator : std::uint8_t {
   kProjection,
   kFc1,
   kActivation,
+  kExperts,
 };
 enum class Schedule : std::uint8_t {
   kOneForwardOneBackward,
@@ -163,15 +166,17 @@ struct PrecisionRecipe {
 
 class OperatorSet {
  public:
-  OperatorSet() = default;
-  OperatorSet(std::initializer_list<LayerOperator> operators) {
+  constexpr OperatorSet() = default;
+  constexpr OperatorSet(LayerOperator op) { add(op); }
+  constexpr OperatorSet(std::initializer_list<LayerOperator> operators) {
     for (const LayerOperator op : operators) add(op);
   }
-  void add(LayerOperator op) { bits_ |= bit(op); }
+  constexpr void add(LayerOperator op) { bits_ |= bit(op); }
   bool has(LayerOperator op) const { return (bits_ & bit(op)) != 0; }
   bool empty() const { return bits_ == 0; }
   std::uint32_t bits() const { return bits_; }
   friend OperatorSet operator|(OperatorSet a, OperatorSet b) { return a.bits_ |= b.bits_, a; }
+  friend OperatorSet operator|(LayerOperator a, OperatorSet b) { return OperatorSet(a) | b; }
   OperatorSet without(OperatorSet others) const {
     return others.bits_ = bits_ & ~others.bits_, others;
   }
@@ -179,7 +184,7 @@ class OperatorSet {
   friend auto operator<=>(const OperatorSet&, const OperatorSet&) = default;
 
  private:
-  static std::uint32_t bit(LayerOperator op) { return 1U << static_cast<unsigned>(op); }
+  static constexpr std::uint32_t bit(LayerOperator op) { return 1U << static_cast<unsigned>(op); }
   std::uint32_t bits_ = 0;
 };
 

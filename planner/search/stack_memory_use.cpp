@@ -245,6 +245,11 @@ StackMemoryUse stack_memory_use(const Job& job, std::size_t rank_class, const Cl
     least = number(use.replay->least);
     variance = held.variance(*use.replay);
   }
+  if (memory.graphs) {
+    allocated += number(*memory.graphs);
+    reserved += number(*memory.graphs);
+    least = reserved;
+  }
   const double beside = number(use.context + use.communicator_bytes);
   const Shift shift(memory.measured, least + beside);
   const double all =
@@ -255,7 +260,7 @@ StackMemoryUse stack_memory_use(const Job& job, std::size_t rank_class, const Cl
       estimate(allocated + shift.allocated, variance + shift.variance_of(shift.allocated));
   const double cached = memory.given ? square(kCacheUncertainty * reserved) : 0;
   use.reserved = estimate(reserved, variance + cached + shift.variance_of(shift.reserved));
-  use.device = estimate(least + beside, all);
+  use.device = estimate(least + beside, memory.graphs ? all + cached : all);
   // An allocator gives back what it only caches before the device runs out [PyTorch].
   const double most = std::max(number(device.memory), least + beside);
   const double shown = reserved + beside + shift.device - shift.reserved;

@@ -29,6 +29,24 @@ void choose_overlap(const RunRecord& run, Plan& plan) {
       !run.model.shared_expert_ffn || stated.overlap_shared_expert.value_or(false);
 }
 
+// [AutoModel components/moe/layers.py: FakeBalancedGate] A token's k experts are neighbours, as if
+// it chose from one group of k or, where k does not divide the experts, few more.
+void choose_neighbours(ExpertShape& shape) {
+  std::int64_t size = shape.per_token;
+  while (shape.count % size != 0) ++size;
+  shape.groups = shape.count / size;
+  shape.groups_per_token = 1;
+}
+
+// [derived] from tables of DeepEP on B200: the rate in a node is in proportion to the
+// multiprocessors, 12 to 24 of them, and links limit it where it reaches what is usual on H100.
+void choose_links(std::int32_t multiprocessors, Cluster& cluster) {
+  constexpr double kMeasured = 24;
+  double& links = cluster.stack.token_links;
+  const double most = StackRates{}.token_links;
+  if (links < most) links = std::min(most, links * multiprocessors / kMeasured);
+}
+
 }  // namespace
 
 Reason choose_experts(const RunRecord& run, PlannedRun& out) {
@@ -53,13 +71,8 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   const bool is_even = stated.routing == "balanced" || stated.routing == "random";
   if (!stated.capacity_factor)
     out.plan.expert_imbalance = stated.imbalance.value_or(is_even ? kEven : kUsualImbalance);
-  // [AutoModel components/moe/layers.py: FakeBalancedGate] As if each chose from one group of k.
-  ExpertShape& shape = *out.model.experts;
-  const bool side_by_side = stated.routing == "balanced" && out.cluster.stack.even_neighbours;
-  if (side_by_side && shape.count % shape.per_token == 0) {
-    shape.groups = shape.count / shape.per_token;
-    shape.groups_per_token = 1;
-  }
+  if (stated.routing == "balanced" && out.cluster.stack.even_neighbours)
+    choose_neighbours(*out.model.experts);
   if (!is_even && !stated.imbalance) {
     out.flags.push_back(
         fmt::format("busiest experts taken as having {} times the mean to do", kUsualImbalance));
@@ -77,6 +90,8 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
   }
   if (!stated.dispatcher) return std::nullopt;
   // Megatron-Core's flexible dispatcher is DeepEP where it is not told to be another.
+  if (stated.communication_sms.value_or(0) > 0)
+    choose_links(*stated.communication_sms, out.cluster);
   const std::string word = *stated.dispatcher == "flex" ? "deepep" : *stated.dispatcher;
   if (std::ranges::find(kWordsOf<Dispatcher>, word) != kWordsOf<Dispatcher>.end()) {
     set_choice(out.plan, "/experts/dispatcher", word);

@@ -66,6 +66,24 @@ double launched_share(const RunRecord& run) {
   return (attention ? 0 : 0.5) + of_others;
 }
 
+// [TransformerEngine pytorch/graph.py] Gradients of what a graph gives and of what it reads, which
+// are [T, h] each, lie in places of its own; those of pipeline stages share them.
+Bytes held_by_graphs(const RunRecord& run, const PlannedRun& planned) {
+  const ModelConfig& model = planned.model;
+  const Plan& plan = planned.plan;
+  if (plan.parallel.pp > 1) return {0};
+  const bool has_parts = model.has_pattern();
+  std::int64_t graphs = 0;
+  if (has_module(run, "attn"))
+    graphs += has_parts ? model.layers_with(Mixer::kAttention) : model.layers;
+  if (has_module(run, "mamba")) graphs += model.layers_with(Mixer::kMamba);
+  if (has_module(run, "moe_router")) graphs += model.expert_layers();
+  constexpr std::int64_t kGradients = 2, kStored = 2;
+  const std::int64_t tokens = run.micro_batch.value_or(1) * run.model.seq / plan.parallel.cp /
+                              (plan.parallel.sequence_parallel ? plan.parallel.tp : 1);
+  return {graphs * kGradients * kStored * tokens * model.hidden};
+}
+
 // Elements that kernels of one kind move for a token, over its width.
 struct Moved {
   KernelId kernel;
@@ -183,6 +201,7 @@ void choose_launches(const RunRecord& run, PlannedRun& out) {
     out.plan.launch = LaunchMode::kStream;
     rates.host_forward *= launched;
     rates.host_backward *= launched;
+    out.cluster.memory.graphs = held_by_graphs(run, out);
     out.flags.push_back("graphs of some modules: as so many fewer launches");
   }
   rates.foreach_update = said.foreach_update.value_or(rates.foreach_update);

@@ -47,7 +47,7 @@ const Module kModules[] = {
     {"mlp", {kFc1, kActivation}, Where::kDense},
     {"ffn", {kFc1, kActivation}},
     {"experts", {kFc1, kActivation}, Where::kExperts},
-    {"moe", {kFc1, kActivation}, Where::kExperts},
+    {"moe", {kExperts}, Where::kExperts},
 };
 
 // Returns the operators in layers with experts, or in those without.

@@ -209,6 +209,13 @@ std::vector<RunKey> expert_keys() {
                                         {.use = kChecked,
                                          .meaning = "no token is dropped; false: capacity_factor",
                                          .example = "true"}),
+      of_experts<&RunExperts::communication_sms>(
+          "/experts/communication_sms",
+          {.meaning = "multiprocessors that the dispatcher's kernels keep",
+           .example = "32",
+           .least = 0,
+           .most = 1024,
+           .idle = has_no_exchange}),
   };
 }
 
@@ -222,15 +229,10 @@ std::vector<RunKey> expert_kernel_keys() {
             "tokens are sorted by expert in one kernel, or as they are sent", "true", "false"),
       aside("/experts/router_type", kText, "the router's scores in another type",
             "element type of the router's scores", R"("fp64")", R"("fp32")"),
-      aside("/experts/communication_sms", kCount, "multiprocessors set aside for the exchange",
-            "multiprocessors that the dispatcher's kernels keep", "32", "0", has_no_exchange),
-      fact("/experts/rank_capacity", kNumber, kUnmodelled,
-           {.meaning = "rows that a rank has room for, over the mean, where buffers are fixed",
-            .example = "1.5",
-            .least = kAboveZero,
-            .told = "buffers of experts of a fixed capacity"}),
-      beside("/experts/paged_stash", false, "activations of experts in pages",
-             "activations of experts are kept in pages of such buffers", nullptr),
+      aside("/experts/rank_capacity", kNumber, "buffers of experts larger than the rows that come",
+            "rows that a rank has room for, over the mean, where buffers are fixed", "1.5", "1"),
+      aside("/experts/paged_stash", kFlag, "activations of experts in pages",
+            "activations of experts are kept in pages of such buffers", "true", "false"),
       fact("/experts/shard_group", kCount, kUnmodelled,
            {.meaning = "ranks that the states of an expert are sharded over, of those with copies",
             .example = "1",

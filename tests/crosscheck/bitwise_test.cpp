@@ -306,6 +306,56 @@ TEST(BesideAnotherMicroBatch, IsTheSameBits) {
   }
 }
 
+// Experts whose whole forward runs again in backward, from the router to the sum of what comes
+// back, against experts that keep what backward reads.
+TEST(ReplayOfExperts, IsTheSameBits) {
+  using enum LayerOperator;
+  struct Case {
+    const char* model;
+    int ep = 1, tp = 1;
+    Dispatcher dispatcher = Dispatcher::kAllToAll;
+  };
+  constexpr Case kCases[] = {{"tiny-moe"},
+                             {"tiny-moe", 2},
+                             {"tiny-switch", 2, 2},
+                             {"tiny-deepseek", 2},
+                             {"tiny-gpt-oss", 2, 1, Dispatcher::kAllGather},
+                             {"tiny-latent", 2}};
+  for (const Case& one : kCases) {
+    Plan plan = base({2, 1, 2, 1, "cpu.f32", one.tp, one.model});
+    plan.parallel.ep = one.ep;
+    plan.parallel.sequence_parallel = one.tp > 1;
+    plan.dispatcher = one.dispatcher;
+    plan.expert_imbalance = 0;
+    const ModelShape model = shape_of(load_model(one.model));
+    ASSERT_EQ(illegal(plan, model), std::nullopt) << one.model;
+    const auto expected = train({"base", plan});
+    for (const OperatorSet operators : {OperatorSet{kExperts}, {kNorm, kExperts}}) {
+      Variant v{fmt::format("{} operators {}", one.model, operators.bits()), plan};
+      v.plan.recompute = {{Recompute::kOperators, 0, operators}};
+      const auto got = train(v);
+      EXPECT_NE(fingerprint(got->job), fingerprint(expected->job)) << v.name;
+      testing_support::expect_same_bits(*got, *expected, v.name);
+    }
+  }
+}
+
+// What codes stand for gives the same products again as what they were made of.
+TEST(ReplayFromCodes, IsTheSameBits) {
+  using enum LayerOperator;
+  Plan plan = base({1, 1, 2, 0, "cpu.f32.fp8", 1, "tiny-llama"});
+  plan.low_precision.keeps_codes = true;
+  const auto expected = train({"base", plan});
+  for (const OperatorSet operators :
+       {OperatorSet{kQkv}, {kFc1}, {kFc1, kActivation}, {kNorm, kFc1}}) {
+    Variant v{fmt::format("operators {}", operators.bits()), plan};
+    v.plan.recompute = {{Recompute::kOperators, 0, operators}};
+    const auto got = train(v);
+    EXPECT_NE(fingerprint(got->job), fingerprint(expected->job)) << v.name;
+    testing_support::expect_same_bits(*got, *expected, v.name);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Grids, Bitwise,
     testing::Values(Grid{1, 1, 1, 0}, Grid{2, 1, 1, 0}, Grid{2, 1, 2, 0}, Grid{4, 1, 2, 0},

@@ -158,7 +158,7 @@ void add_bursts(const Device& device, Comparison& to) {
             .flop = 2.0 * static_cast<double>(size.m * size.n) * static_cast<double>(size.k),
             .seconds = table->number(row, table->column("time_us")) * 1e-6,
             .predicted = [&to, size, format = std::string(format)](const KernelTables& tables) {
-              return tables.product(size, format, to.profile()).value;
+              return tables.product(size, format, ProductPhase::kForward, to.profile()).value;
             }});
   }
 }
@@ -181,7 +181,7 @@ void add_training(const Device& device, Comparison& to) {
             .seconds = table->number(row, table->column("time_us")) * 1e-6,
             .predicted = [&to, size, own](const KernelTables& tables) {
               const DeviceProfile& device = to.profile();
-              return tables.product(size, "bf16", device).value *
+              return tables.product(size, "bf16", ProductPhase::kForward, device).value *
                      tables.settled(size, own, device) * device.sustained;
             }});
   }

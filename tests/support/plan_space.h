@@ -61,13 +61,13 @@ inline std::vector<RecomputeRun> recompute_of(int level) {
       return {{Recompute::kOperators, 0, {kNorm, kAttention, kFc1, kActivation}}};
     case 5:
       return {{Recompute::kOperators, 2, {kActivation}},
-              {Recompute::kOperators, 0, {kQkv, kAttention, kProjection}}};
+              {Recompute::kOperators, 0, {kQkv, kAttention, kProjection, kExperts}}};
     case 6:
       return {{Recompute::kOperators, 0, {kNorm}, {kQkv, kFc1, kActivation}, {kAttention}}};
     case 7:
       return {{Recompute::kOperators, 1, {}, {}, {kAttention, kProjection}},
               {Recompute::kFull, 1},
-              {Recompute::kOperators, 0, {}, {kNorm, kActivation}}};
+              {Recompute::kOperators, 0, {}, {kNorm, kActivation, kExperts}}};
     default:
       return {{Recompute::kNone, 0}};
   }

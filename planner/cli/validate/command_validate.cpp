@@ -50,7 +50,6 @@ void check_same_runs(const Baseline& baseline, const std::string& file,
 std::optional<std::vector<RunResult>> evaluate_all(const std::vector<RunRecord>& runs,
                                                    const RunCatalogues& catalogues,
                                                    const StackProfile* stack, int threads) {
-  const InterruptGuard guard;
   Progress progress;
   std::vector<RunResult> results(runs.size());
   std::atomic<std::size_t> done{0};
@@ -66,6 +65,7 @@ std::optional<std::vector<RunResult>> evaluate_all(const std::vector<RunRecord>&
 }  // namespace
 
 ExitCode execute(const ValidateCommand& command) {
+  const InterruptGuard guard;
   check_outputs({command.html}, {command.runs, command.baseline});
   std::optional<Baseline> baseline;
   if (!command.baseline.empty()) baseline = read_baseline(command.baseline);

@@ -15,6 +15,8 @@ OperatorSet operators_of(std::string_view module) {
   if (module == "layernorm") return {LayerOperator::kNorm};
   if (module == "mlp") return {LayerOperator::kFc1, LayerOperator::kActivation};
   if (module == "moe_act") return {LayerOperator::kActivation};
+  if (module == "moe") return {LayerOperator::kExperts};
+  if (module == "mla_up_proj") return {LayerOperator::kQkv};
   return {};
 }
 

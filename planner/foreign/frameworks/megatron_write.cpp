@@ -254,6 +254,7 @@ class MegatronWriting {
     };
     add(operators.has(LayerOperator::kAttention), "core_attn");
     add(operators.has(LayerOperator::kNorm), "layernorm");
+    add(operators.has(LayerOperator::kExperts), "moe");
     add(operators.has(LayerOperator::kFc1) && operators.has(LayerOperator::kActivation), "mlp");
     if (!words.empty()) keys_.put("--recompute-modules", "[" + words + "]");
   }

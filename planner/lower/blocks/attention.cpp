@@ -57,7 +57,7 @@ SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
       whole_norm_(make_whole_norm(maker, shape)),
       projection_(maker, Part::kProjection, "proj", "projection", shape.heads.out_width(),
                   shape.projection_bias,
-                  shape.ends_layer ? std::nullopt : std::optional(LayerOperator::kProjection)) {}
+                  shape.ends_layer ? OperatorSet{} : LayerOperator::kProjection) {}
 
 View SelfAttention::by_head(View qkv) const {
   qkv.shape = by_head_;
@@ -105,7 +105,7 @@ void SelfAttention::forward(LayerPass& to, const View& x) const {
   if (gate_ && to.emits(LayerOperator::kAttention))
     to.kernel(Part::kGatedAttention, KernelId::kGateForward,
               {read(core_.out(to)), read(to[gate_->gate]), write(to[gate_->gated])});
-  if (to.emits(projection_.linear.use().op))
+  if (to.emits(projection_.linear.use().of))
     projection_.linear.forward(to, projected(to), to[partial()]);
 }
 

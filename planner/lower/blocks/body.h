@@ -12,7 +12,7 @@ namespace zplan {
 // The product that ends a body: by rows, into a partial sum [T, h].
 struct LastProduct {
   LastProduct(LayerMaker& maker, Part part, const std::string& op_name, const char* tensor,
-              std::int64_t in, bool bias, std::optional<LayerOperator> op);
+              std::int64_t in, bool bias, OperatorSet of);
 
   Linear linear;
   Value partial;
@@ -39,7 +39,7 @@ class Body {
   // The same with what else an operator reads apart, in the order in which that comes.
   virtual std::vector<Use> all_uses() const { return uses(); }
   // Whether its forward, or what of it is replayed, reads x.
-  virtual bool reads_input(const LayerPass& to) const { return to.emits(uses().front().op); }
+  virtual bool reads_input(const LayerPass& to) const { return to.emits(uses().front().of); }
   virtual BodyResult result() const = 0;
   // Whether tensor parallel ranks each work on their own tokens and give the whole of these.
   virtual bool has_own_tokens() const { return false; }

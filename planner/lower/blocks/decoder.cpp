@@ -86,9 +86,9 @@ MlpShape mlp_of(const ModelConfig& model) {
 }
 
 std::optional<PostNorm> make_post_norm(LayerMaker& maker, const ModelConfig& model, Part part,
-                                       const std::string& number, std::optional<LayerOperator> op) {
+                                       const std::string& number, OperatorSet of) {
   if (!model.layer.has_post_norms()) return std::nullopt;
-  return PostNorm(maker, norm_of(model), part, number, op);
+  return PostNorm(maker, norm_of(model), part, number, of);
 }
 
 // The MLP or, of all tokens by their choices, experts.
@@ -122,9 +122,8 @@ std::unique_ptr<Body> make_mixer(LayerMaker& maker, const ModelConfig& model, Mi
 }
 
 // The operator that the sum behind a mixer is replayed with.
-std::optional<LayerOperator> gives(const LayerParts& parts) {
-  if (parts.mixer != Mixer::kAttention || parts.feed_forward == FeedForward::kNone)
-    return std::nullopt;
+OperatorSet gives(const LayerParts& parts) {
+  if (parts.mixer != Mixer::kAttention || parts.feed_forward == FeedForward::kNone) return {};
   return LayerOperator::kProjection;
 }
 
@@ -134,23 +133,22 @@ struct LayerSums {
   Residual mixer, last;
 };
 LayerSums make_sums(LayerMaker& m, const LayerParts& parts, bool parallel, std::int64_t factor) {
-  const auto op = gives(parts);
+  const OperatorSet of = gives(parts);
   Value middle;
   if (parts.mixer != Mixer::kNone && parts.feed_forward != FeedForward::kNone)
     middle = m.values.add({.name = "middle",
                            .shape = {m.local_tokens(), m.h()},
                            .dtype = m.compute(),
-                           .of = op,
+                           .of = of,
                            .life = parallel ? Life::kForward : Life::kBackward});
   const bool one = !middle, mixer_alone = parts.feed_forward == FeedForward::kNone;
   if (one) {
-    const Residual sum = mixer_alone
-                             ? Residual(m, Part::kAttentionResidual, std::nullopt, "mask1", factor)
-                             : Residual(m, Part::kMlpResidual, std::nullopt, "mask2", factor);
+    const Residual sum = mixer_alone ? Residual(m, Part::kAttentionResidual, {}, "mask1", factor)
+                                     : Residual(m, Part::kMlpResidual, {}, "mask2", factor);
     return {middle, sum, sum};
   }
-  const Residual first(m, Part::kAttentionResidual, op, "mask1", factor);
-  return {middle, first, Residual(m, Part::kMlpResidual, std::nullopt, "mask2", factor)};
+  const Residual first(m, Part::kAttentionResidual, of, "mask1", factor);
+  return {middle, first, Residual(m, Part::kMlpResidual, {}, "mask2", factor)};
 }
 
 // A mixer of tokens, usually attention, to an encoder's output where there is one, then the MLP or
@@ -194,7 +192,7 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
           ? norm1->shared_by(Part::kMlpNorm)
           : BranchNorm(m, norm, Part::kMlpNorm, "norm2", "2", plain && !model.experts);
   auto mlp = make_mlp(m, model);
-  auto post2 = make_post_norm(m, model, Part::kMlpPostNorm, "2", std::nullopt);
+  auto post2 = make_post_norm(m, model, Part::kMlpPostNorm, "2", {});
   layer.branches.emplace_back(norm2, std::move(mlp), std::move(post2), sums.last, Value{});
   return layer;
 }

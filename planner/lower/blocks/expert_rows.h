@@ -17,6 +17,9 @@
 
 namespace zplan {
 
+// Whose replay gives what a layer computes of experts.
+inline constexpr OperatorSet kOfExperts = LayerOperator::kExperts;
+
 struct ExpertRows {
   ExpertRows(const Sizes& sizes, const ExpertShape& shape);
 

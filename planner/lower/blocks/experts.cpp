@@ -12,7 +12,8 @@ std::optional<Mlp> make_shared(LayerMaker& maker, const ExpertShape& shape, cons
                      .token_gate = shape.shared_gate,
                      .first = "shared_fc1",
                      .second = "shared_fc2",
-                     .is_second = true});
+                     .is_second = true,
+                     .whole = kOfExperts});
 }
 
 std::optional<Linear> make_latent_in(LayerMaker& maker, std::int64_t latent, std::int64_t tokens) {
@@ -20,7 +21,7 @@ std::optional<Linear> make_latent_in(LayerMaker& maker, std::int64_t latent, std
   maker.params.begin("latent_in", Part::kLatentIn);
   return Linear(maker, Part::kLatentIn, "latent_in",
                 {.in = maker.h(), .out = {latent}, .cut = Split::Kind::kNone, .tokens = tokens},
-                std::nullopt);
+                kOfExperts);
 }
 
 std::optional<Linear> make_latent_out(LayerMaker& maker, std::int64_t latent, std::int64_t tokens) {
@@ -28,7 +29,7 @@ std::optional<Linear> make_latent_out(LayerMaker& maker, std::int64_t latent, st
   maker.params.begin("latent_out", Part::kLatentOut);
   return Linear(maker, Part::kLatentOut, "latent_out",
                 {.in = latent, .out = {maker.h()}, .cut = Split::Kind::kNone, .tokens = tokens},
-                std::nullopt);
+                kOfExperts);
 }
 
 bool own_tokens(const LayerMaker& maker) { return maker.plan.parallel.routes_own_tokens(); }
@@ -49,10 +50,10 @@ Experts::Grouped Experts::first_products(LayerMaker& maker, const ExpertShape& s
   const std::vector<std::int64_t> widths(std::size_t{mlp.gated ? 2U : 1U}, shape.ffn);
   const std::int64_t columns = shape.ffn * static_cast<std::int64_t>(widths.size());
   const Split split{Split::Kind::kColumns, widths};
-  Grouped up{.part = Part::kExpertUp, .op = LayerOperator::kFc1};
+  Grouped up{.part = Part::kExpertUp, .of = LayerOperator::kFc1 | kOfExperts};
   if (Lora::is_beside(maker.plan, up.part))
     up.lora.emplace(maker, up.part, "experts_up",
-                    LoraShape{.in = hidden_, .out = columns, .split = split, .rows = rows_}, up.op);
+                    LoraShape{.in = hidden_, .out = columns, .split = split, .rows = rows_}, up.of);
   up.weight =
       maker.matrix("experts_up", {shape.count, hidden_, columns}, maker.naming.std().usual, split);
   if (mlp.bias) up.bias = make_bias(maker, "experts_up", {shape.count, columns}, split);
@@ -65,13 +66,14 @@ Experts::Grouped Experts::second_products(LayerMaker& maker, const ExpertShape& 
   maker.params.begin_experts("experts_down", Part::kExpertDown);
   const std::int64_t elements = shape.ffn * hidden_;
   Grouped down{.part = Part::kExpertDown,
-               .columns_apart = maker.plan.parallel.folds_experts() ? 0 : hidden_ / maker.pieces()};
+               .columns_apart = maker.plan.parallel.folds_experts() ? 0 : hidden_ / maker.pieces(),
+               .of = kOfExperts};
   if (Lora::is_beside(maker.plan, down.part))
     down.lora.emplace(
         maker, down.part, "experts_down",
         LoraShape{
             .in = shape.ffn, .out = hidden_, .split = {Split::Kind::kRows, {}}, .rows = rows_},
-        down.op);
+        down.of);
   down.weight = maker.params.add({.name = maker.naming.of("experts_down", ".weight"),
                                   .published = {shape.count, elements},
                                   .stored = {shape.count, shape.ffn, hidden_},
@@ -101,7 +103,7 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
       up_(first_products(maker, shape, mlp)),
       down_(second_products(maker, shape, mlp)),
       latent_out_(make_latent_out(maker, shape.latent, rows_.tokens)) {
-  const auto add = [&](const char* name, std::int64_t width, std::optional<LayerOperator> of,
+  const auto add = [&](const char* name, std::int64_t width, OperatorSet of,
                        Read in_backward = Read::kLate) {
     return maker.values.add({.name = name,
                              .shape = rows_.of(width),
@@ -110,8 +112,8 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
                              .in_backward = in_backward});
   };
   dispatch_ = make_dispatch(maker, rows_, router_, hidden_);
-  const auto add_kept = [&](Part part, const char* name, std::int64_t width,
-                            std::optional<LayerOperator> of, Read in_backward, KeptInput& kept) {
+  const auto add_kept = [&](Part part, const char* name, std::int64_t width, OperatorSet of,
+                            Read in_backward, KeptInput& kept) {
     return add_input(maker, part,
                      {.name = name,
                       .shape = rows_.of(width),
@@ -120,21 +122,23 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
                       .in_backward = in_backward},
                      kept);
   };
-  received_ = add_kept(Part::kExpertUp, "experts.input", hidden_, std::nullopt, Read::kLate,
-                       kept_received_);
+  received_ =
+      add_kept(Part::kExpertUp, "experts.input", hidden_, kOfExperts, Read::kLate, kept_received_);
   // Gradients of weights that are put off come when what the activation's gradient reads is gone.
-  fc1_ = add("experts.fc1", (gated_ ? 2 : 1) * width_, LayerOperator::kFc1,
+  fc1_ = add("experts.fc1", (gated_ ? 2 : 1) * width_, LayerOperator::kFc1 | kOfExperts,
              weights_beside_ ? Read::kFirst : Read::kLate);
-  gate_ = add_kept(Part::kExpertDown, "experts.gelu", width_, LayerOperator::kActivation,
-                   Read::kFirst, kept_gate_);
+  gate_ = add_kept(Part::kExpertDown, "experts.gelu", width_,
+                   LayerOperator::kActivation | kOfExperts, Read::kFirst, kept_gate_);
   returned_ = maker.values.add({.name = "experts.output",
                                 .shape = dispatch_->returned(hidden_),
                                 .dtype = maker.compute(),
+                                .of = kOfExperts,
                                 .in_backward = Read::kFirst});
   const auto add_latent = [&](const char* name) {
     return maker.values.add({.name = name,
                              .shape = {rows_.tokens, hidden_},
                              .dtype = maker.compute(),
+                             .of = kOfExperts,
                              .in_backward = Read::kFirst});
   };
   if (latent_in_) latent_ = add_latent("experts.latent");
@@ -143,6 +147,7 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
                                      : maker.values.add({.name = "experts.sum",
                                                          .shape = {rows_.tokens, maker.h()},
                                                          .dtype = maker.compute(),
+                                                         .of = kOfExperts,
                                                          .life = Life::kForward});
   const auto spec = [&](const char* name, std::int64_t width) {
     return ValueSpec{.name = name, .shape = rows_.of(width), .dtype = maker.compute()};
@@ -157,13 +162,13 @@ std::vector<Use> Experts::uses() const {
   if (shared_)
     for (const Use& use : shared_->uses()) all.push_back(use);
   if (latent_in_) all.push_back(latent_in_->use());
-  for (const Grouped* product : {&up_, &down_}) all.push_back({product->op, product->weight});
+  for (const Grouped* product : {&up_, &down_}) all.push_back({product->of, product->weight});
   if (latent_out_) all.push_back(latent_out_->use());
   return all;
 }
 
 bool Experts::reads_input(const LayerPass& to) const {
-  return to.emits_all() || (shared_ && shared_->reads_input(to));
+  return to.emits(kOfExperts) || (shared_ && shared_->reads_input(to));
 }
 
 // As the ranks that have the experts find them.
@@ -210,24 +215,28 @@ void Experts::shared_forward(LayerPass& to, const View& x) const {
   View all = x;
   if (shared_->reads_input(to)) all = to.gathered(Part::kFc1, x, "shared.gathered");
   shared_->forward(to, all);
-  if (to.emits_all()) to.sum_into(Part::kFc2, to[shared_->partial()], to[partial_]);
+  if (to.emits(kOfExperts)) to.sum_into(Part::kFc2, to[shared_->partial()], to[partial_]);
 }
 
 void Experts::forward(LayerPass& to, const View& x) const {
-  if (to.emits_all()) router_.forward(to, x);
+  if (to.emits(kOfExperts)) router_.forward(to, x);
   if (shared_ && !shared_beside_) shared_forward(to, x);
-  if (to.emits_all()) {
+  if (to.emits(kOfExperts)) {
     dispatch_->dispatch(to, router_, routed(to, x), to[received_]);
     kept_received_.keep(to, to[received_]);
   }
   if (shared_ && shared_beside_) shared_forward(to, x);
-  if (to.emits(up_.op)) multiply(to, up_, to[received_], to[fc1_]);
-  if (to.emits(LayerOperator::kActivation)) {
+  if (to.emits(up_.of)) {
+    const View& received = to[received_];
+    multiply(to, up_, to.emits(kOfExperts) ? received : kept_received_.read(to, received, true),
+             to[fc1_]);
+  }
+  if (to.emits(LayerOperator::kActivation | kOfExperts)) {
     to.kernel(Part::kExpertGate, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
               {read(as_rows(to[fc1_])), write(as_rows(to[gate_]))}, activation_);
     kept_gate_.keep(to, to[gate_]);
   }
-  if (to.emits_all()) combine(to);
+  if (to.emits(kOfExperts)) combine(to);
 }
 
 // The gradient of what the second products of this rank's experts give.

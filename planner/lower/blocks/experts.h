@@ -47,7 +47,7 @@ class Experts : public Body {
     Part part;
     Param weight{}, bias{};
     std::int64_t columns_apart = 0;  // of the first ones of neighbouring ranks
-    std::optional<LayerOperator> op{};
+    OperatorSet of{};
     std::optional<Lora> lora{};
   };
   Grouped first_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp) const;

@@ -1,5 +1,5 @@
-// A gated delta net as a mixer [Yang24b sec 3] (models/layer_pattern.h). Ranks cut heads of keys and
-// of values.
+// A gated delta net as a mixer [Yang24b sec 3] (models/layer_pattern.h). Ranks cut heads of keys
+// and of values.
 #pragma once
 
 #include "models/layer_pattern.h"

@@ -14,7 +14,7 @@ Linear whole(LayerMaker& maker, Part part, const std::string& tensor, std::int64
           part,
           tensor,
           {.in = maker.h(), .out = {width}, .cut = Split::Kind::kNone},
-          std::nullopt};
+          OperatorSet{}};
 }
 
 // Of some elements for each head.
@@ -23,12 +23,12 @@ Linear by_heads(LayerMaker& maker, Part part, const char* tensor, std::int64_t i
   return {maker, part, tensor, {.in = in, .out = {heads * width}}, LayerOperator::kQkv};
 }
 
-Value tokens(LayerMaker& maker, const std::string& name, std::int64_t width,
-             std::optional<LayerOperator> op, Read in_backward = Read::kLate) {
+Value tokens(LayerMaker& maker, const std::string& name, std::int64_t width, OperatorSet of,
+             Read in_backward = Read::kLate) {
   return maker.values.add({.name = name,
                            .shape = {maker.tokens(), width},
                            .dtype = maker.compute(),
-                           .of = op,
+                           .of = of,
                            .in_backward = in_backward});
 }
 
@@ -46,7 +46,7 @@ Latent::Latent(LayerMaker& maker, Part down, Part norm, const std::string& name,
       gradient_name_("d." + name + "_latent.normed"),
       down_(whole(maker, down, name + "_down", rank)),
       norm_(maker, {Norm::kRmsNorm, epsilon}, norm, name + "_latent_norm", rank, true),
-      latent_(tokens(maker, name + "_latent", rank, std::nullopt)),
+      latent_(tokens(maker, name + "_latent", rank, OperatorSet{})),
       normed_(tokens(maker, name + "_latent.normed", rank, LayerOperator::kNorm)),
       rstd_(maker.values.add({.name = name + "_latent.rstd",
                               .shape = {maker.tokens()},
@@ -76,7 +76,7 @@ LatentAttention::LatentAttention(LayerMaker& maker, const ModelConfig& model)
       key_value_(maker, Part::kKeyDown, Part::kKeyNorm, "key", model.latent->key_value_rank,
                  model.layer.norm_epsilon),
       key_rope_(whole(maker, Part::kKeyRope, "key_rope", rope_)),
-      key_rope_out_(tokens(maker, "key_rope", rope_, std::nullopt, Read::kNever)),
+      key_rope_out_(tokens(maker, "key_rope", rope_, OperatorSet{}, Read::kNever)),
       query_up_(by_heads(maker, Part::kQueryUp, query_ ? "query_up" : "query",
                          query_ ? model.latent->query_rank : maker.h(), model.heads,
                          model.head_size())),

@@ -33,17 +33,17 @@ BranchNorm BranchNorm::shared_by(Part part) const {
 }
 
 PostNorm::PostNorm(LayerMaker& maker, const NormKind& kind, Part part, const std::string& number,
-                   std::optional<LayerOperator> op)
-    : op_(op), block_(maker, kind, part, "post_norm" + number, maker.h()) {
+                   OperatorSet of)
+    : of_(of), block_(maker, kind, part, "post_norm" + number, maker.h()) {
   const std::int64_t tokens = maker.local_tokens();
   // What the last body of a layer leaves is read before backward comes to its activation function.
   const auto add = [&](const char* name, const Shape& shape, DType dtype, Life life) {
     return maker.values.add({.name = name + number,
                              .shape = shape,
                              .dtype = dtype,
-                             .of = op,
+                             .of = of,
                              .life = life,
-                             .in_backward = op ? Read::kLate : Read::kFirst});
+                             .in_backward = of.empty() ? Read::kFirst : Read::kLate});
   };
   const Shape all{tokens, maker.h()};
   if (!maker.keeps_sums) sum_ = add("added", all, maker.compute(), Life::kBackward);
@@ -82,7 +82,9 @@ Branch::Branch(BranchNorm norm, std::unique_ptr<Body> body, std::optional<PostNo
 
 View Branch::all_given(LayerPass& to, const View& y) const {
   if (!body_->reads_input(to) || body_->has_own_tokens()) return y;
-  return norm_.kept().all_given(to, norm_.part(), y, "norm.gathered");
+  const KeptInput& kept = norm_.kept();
+  return to.emits(LayerOperator::kNorm) ? kept.all_given(to, norm_.part(), y, "norm.gathered")
+                                        : kept.all_kept(to, norm_.part(), y, "norm.gathered");
 }
 
 View Branch::all_kept(LayerPass& to, const View& y) const {
@@ -103,12 +105,12 @@ View Branch::forward(LayerPass& to, const View& input) const {
   const View given = norm_.read_by_branch(to, input);
   if (to.emits(LayerOperator::kNorm)) norm_.kept().keep(to, given);
   const View x = all_given(to, given);
-  const bool gives = to.emits(uses.back().op);
+  const bool gives = to.emits(uses.back().of);
   const View partial = to[body_->partial()];
   body_->forward_before_tiles(to, x);
   if (gives) to.clear_for_tiles(body_->part(), partial);
   to.each_tile(uses, [&] { body_->forward(to, x); });
-  if (!gives) return {};
+  if (!to.emits(residual_.of())) return {};
   if (post_) return post_->forward(to, body_->part(), partial, body_->has_own_tokens());
   return summed(to, body_->part(), partial, std::string(name(body_->part())) + ".sum");
 }

@@ -49,21 +49,21 @@ class BranchNorm {
 // A norm of what a body gives, which backward reads.
 class PostNorm {
  public:
-  // `op`: the operator that gives it. `number`: of the branch.
+  // `of`: the operators that give it. `number`: of the branch.
   PostNorm(LayerMaker& maker, const NormKind& kind, Part part, const std::string& number,
-           std::optional<LayerOperator> op);
+           OperatorSet of);
 
   // From the partial sum of a part to the normalised sum, of the rank's tokens.
   View forward(LayerPass& to, Part part, const View& partial, bool is_whole) const;
   // The gradient of the sum from that of what is added.
   View backward(LayerPass& to, const View& added, const View& partial) const;
-  Use use() const { return {op_, block_.gain()}; }
+  Use use() const { return {of_, block_.gain()}; }
 
  private:
   View input(const LayerPass& to, const View& partial) const;
   Normed result(const LayerPass& to) const { return {to[y_], to.maybe(mean_), to[rstd_]}; }
 
-  std::optional<LayerOperator> op_;
+  OperatorSet of_;
   NormBlock block_;
   Value sum_, y_, mean_, rstd_;  // the sum only where it does not lie in the partial sum
 };

@@ -27,9 +27,9 @@ inline Shape codes_of(const KernelSet& kernels, const Shape& shape) {
   return {rows[0], kernels.codes.row_bytes(rows[1]).value};
 }
 
-// That a forward needs a parameter, and the operator whose replay needs it again.
+// That a forward needs a parameter, and the operators whose replay needs it again.
 struct Use {
-  std::optional<LayerOperator> op;
+  OperatorSet of;
   Param param;
 };
 
@@ -37,11 +37,11 @@ class LayerPass : public Emission {
  public:
   explicit LayerPass(Stage& stage) : Emission(stage), ranks_(stage) {}
 
-  // Whether this forward, or replay, computes what the operator gives. What belongs to no operator
-  // is computed only when the whole layer is.
-  virtual bool emits(std::optional<LayerOperator> op) const = 0;
+  // Whether this forward, or replay, computes what one of these operators gives. What belongs to
+  // none is computed only when the whole layer is.
+  virtual bool emits(OperatorSet of) const = 0;
   // Whether it computes the whole layer.
-  bool emits_all() const { return emits(std::nullopt); }
+  bool emits_all() const { return emits({}); }
   virtual bool replays_selectively() const = 0;
   // The layer that is emitted; in a loop the first that it stands for: all have the same turn.
   virtual std::int64_t layer() const = 0;

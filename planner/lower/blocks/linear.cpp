@@ -6,8 +6,8 @@
 namespace zplan {
 
 Linear::Linear(LayerMaker& maker, Part part, std::string_view tensor, const LinearShape& shape,
-               std::optional<LayerOperator> op)
-    : part_(part), cut_(shape.cut), op_(op) {
+               OperatorSet of)
+    : part_(part), cut_(shape.cut), of_(of) {
   const std::int64_t out = std::accumulate(shape.out.begin(), shape.out.end(), std::int64_t{0});
   const InitStd std = maker.naming.std();
   const bool is_cut = cut_ != Split::Kind::kNone;
@@ -15,7 +15,7 @@ Linear::Linear(LayerMaker& maker, Part part, std::string_view tensor, const Line
   if (Lora::is_beside(maker.plan, part))
     lora_.emplace(maker, part, tensor,
                   LoraShape{.in = shape.in, .out = out, .split = split, .tokens = shape.tokens},
-                  op);
+                  of);
   weight_ = maker.matrix(tensor, {shape.in, out}, by_rows() ? std.output : std.usual, split);
   if (!shape.bias) return;
   if (by_rows())

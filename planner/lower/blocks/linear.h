@@ -28,9 +28,9 @@ View rounded_operand(Emission& to, Part part, Action action, const View& x);
 
 class Linear {
  public:
-  // `op`: the operator whose replay computes it again, if there is one.
+  // `of`: the operators whose replay computes it again.
   Linear(LayerMaker& maker, Part part, std::string_view tensor, const LinearShape& shape,
-         std::optional<LayerOperator> op);
+         OperatorSet of);
 
   // Writes y, or adds to it where its access says so and there is no bias.
   void forward(LayerPass& to, const View& x, const View& y) const;
@@ -46,7 +46,7 @@ class Linear {
   Param bias() const { return bias_; }
   // Whether y and dx are no more than what one product gives.
   bool stands_alone() const { return !lora_; }
-  Use use() const { return {op_, weight_}; }
+  Use use() const { return {of_, weight_}; }
 
  private:
   bool by_rows() const { return cut_ == Split::Kind::kRows; }
@@ -58,7 +58,7 @@ class Linear {
 
   Part part_;
   Split::Kind cut_;
-  std::optional<LayerOperator> op_;
+  OperatorSet of_;
   Param weight_, bias_;  // [in, out], [out]
   std::optional<Lora> lora_;
 };

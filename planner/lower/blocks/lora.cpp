@@ -32,7 +32,7 @@ void cut_rows_of_experts(ParamSpec& spec) {
 }  // namespace
 
 Lora::Lora(LayerMaker& maker, Part part, std::string_view tensor, const LoraShape& shape,
-           std::optional<LayerOperator> op)
+           OperatorSet of)
     : part_(part),
       rank_(maker.plan.train.rank),
       alpha_(maker.plan.train.alpha),
@@ -52,7 +52,7 @@ Lora::Lora(LayerMaker& maker, Part part, std::string_view tensor, const LoraShap
   low_ = maker.values.add({.name = "lora." + std::string(name(part)),
                            .shape = rows_ ? rows_->of(rank_) : Shape{tokens, rank_},
                            .dtype = maker.compute(),
-                           .of = op});
+                           .of = of});
 }
 
 bool Lora::is_beside(const Plan& plan, Part part) {

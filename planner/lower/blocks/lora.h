@@ -23,7 +23,7 @@ struct LoraShape {
 class Lora {
  public:
   Lora(LayerMaker& maker, Part part, std::string_view tensor, const LoraShape& shape,
-       std::optional<LayerOperator> op);
+       OperatorSet of);
 
   // Whether a plan has factors beside this product of a layer.
   static bool is_beside(const Plan& plan, Part part);

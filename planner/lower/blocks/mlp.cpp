@@ -3,9 +3,12 @@
 namespace zplan {
 namespace {
 
+// Whose replay gives the first product.
+OperatorSet first_of(const MlpShape& shape) { return LayerOperator::kFc1 | shape.whole; }
+
 std::optional<TokenGate> make_token_gate(LayerMaker& maker, const MlpShape& shape) {
   if (!shape.token_gate) return std::nullopt;
-  return TokenGate(maker, LayerOperator::kFc1);
+  return TokenGate(maker, first_of(shape));
 }
 
 std::int64_t first_products(const MlpShape& shape) { return shape.gated ? 2 : 1; }
@@ -16,7 +19,7 @@ Linear make_fc1(LayerMaker& maker, const MlpShape& shape) {
           Part::kFc1,
           shape.first,
           {.in = maker.h(), .out = std::move(out), .bias = shape.bias},
-          LayerOperator::kFc1};
+          first_of(shape)};
 }
 
 ValueSpec gradient(const LayerMaker& maker, const MlpShape& shape, const char* name,
@@ -35,22 +38,23 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
       fuses_neighbours_(maker.kernels.fused_neighbours && !shape.gated && !shape.token_gate &&
                         shape.activation.function == ActivationFunction::kOwn),
       activation_(shape.activation.attributes()),
+      whole_(shape.whole),
       fc1_(make_fc1(maker, shape)),
       token_gate_(make_token_gate(maker, shape)),
       fc1_out_(maker.values.add({.name = "fc1",
                                  .shape = {maker.tokens(), first_products(shape) * width_},
                                  .dtype = maker.compute(),
-                                 .of = LayerOperator::kFc1,
+                                 .of = first_of(shape),
                                  .tiled = true})),
       gelu_(add_input(maker, Part::kFc2,
                       {.name = "gelu",
                        .shape = {maker.tokens(), width_},
                        .dtype = maker.compute(),
-                       .of = LayerOperator::kActivation,
+                       .of = LayerOperator::kActivation | shape.whole,
                        .tiled = true,
                        .in_backward = Read::kFirst},
                       kept_)),
-      fc2_(maker, Part::kFc2, shape.second, shape.second, shape.width, shape.bias, std::nullopt),
+      fc2_(maker, Part::kFc2, shape.second, shape.second, shape.width, shape.bias, shape.whole),
       dgelu_(maker.values.gradient(gradient(maker, shape, "d.fc", width_))) {
   if (gated_) dfc1_ = maker.values.gradient(gradient(maker, shape, "d.up", 2 * width_));
 }
@@ -62,8 +66,8 @@ void Mlp::activate(LayerPass& to) const {
 }
 
 void Mlp::forward(LayerPass& to, const View& x) const {
-  const bool product = to.emits(LayerOperator::kFc1);
-  const bool activates = to.emits(LayerOperator::kActivation);
+  const bool product = to.emits(LayerOperator::kFc1 | whole_);
+  const bool activates = to.emits(LayerOperator::kActivation | whole_);
   if (product && token_gate_) token_gate_->forward(to, x);
   const bool fuses = fuses_neighbours_ && fc1_.bias() && fc1_.stands_alone();
   if (product && activates && fuses) {
@@ -73,7 +77,7 @@ void Mlp::forward(LayerPass& to, const View& x) const {
     if (activates) activate(to);
   }
   if (activates) kept_.keep(to, to[gelu_]);
-  if (to.emits_all()) fc2_.linear.forward(to, to[gelu_], to[partial()]);
+  if (to.emits(whole_)) fc2_.linear.forward(to, to[gelu_], to[partial()]);
 }
 
 // The gradient of the first product from that of what follows it.

@@ -29,6 +29,7 @@ struct MlpShape {
   const char* second = "fc2";
   // Whether backward comes to another activation function of the layer, and then to this one.
   bool is_second = false;
+  OperatorSet whole{};  // whose replay gives all of it, beside that of the whole layer
 };
 
 class Mlp : public Body {
@@ -47,7 +48,8 @@ class Mlp : public Body {
   std::int64_t width_;  // f of one tile of one rank
   bool gated_, fuses_neighbours_;
   Attributes activation_;  // of its kernels
-  Linear fc1_;             // [h, u], u = f or, of gate and up side by side, 2 f
+  OperatorSet whole_;
+  Linear fc1_;  // [h, u], u = f or, of gate and up side by side, 2 f
   std::optional<TokenGate> token_gate_;
   KeptInput kept_;          // of the second product
   Value fc1_out_, gelu_;    // [T, u] before GELU or SwiGLU, [T, f] after it

@@ -2,12 +2,12 @@
 
 namespace zplan {
 
-Residual::Residual(LayerMaker& maker, Part part, std::optional<LayerOperator> op, const char* mask,
+Residual::Residual(LayerMaker& maker, Part part, OperatorSet of, const char* mask,
                    std::int64_t factor)
-    : part_(part), op_(op), fuses_neighbours_(maker.kernels.fused_neighbours), factor_(factor) {
+    : part_(part), of_(of), fuses_neighbours_(maker.kernels.fused_neighbours), factor_(factor) {
   if (maker.plan.dropout)
     mask_ = maker.values.add(
-        {.name = mask, .shape = {maker.local_tokens(), maker.h()}, .dtype = DType::kU8, .of = op});
+        {.name = mask, .shape = {maker.local_tokens(), maker.h()}, .dtype = DType::kU8, .of = of});
 }
 
 void Residual::scale(LayerPass& to, const View& x) const {
@@ -17,7 +17,7 @@ void Residual::scale(LayerPass& to, const View& x) const {
 
 void Residual::forward(LayerPass& to, const View& x, const View& y, Param bias,
                        const View& out) const {
-  if (!to.emits(op_)) return;
+  if (!to.emits(of_)) return;
   scale(to, y);
   if (mask_ && bias) {
     to.kernel(part_, KernelId::kDropoutResidualAdd,

@@ -12,9 +12,9 @@ namespace zplan {
 
 class Residual {
  public:
-  // `op`: the operator whose replay computes it again. `mask`: name of what dropout leaves.
+  // `of`: the operators whose replay computes it again. `mask`: name of what dropout leaves.
   // `factor`: of what the branch gives, in units of 1 / kFactorUnit.
-  Residual(LayerMaker& maker, Part part, std::optional<LayerOperator> op, const char* mask,
+  Residual(LayerMaker& maker, Part part, OperatorSet of, const char* mask,
            std::int64_t factor = kFactorUnit);
 
   // out = x + y.
@@ -26,6 +26,7 @@ class Residual {
   // The gradient of y from that of out. `stays`: the second part of a backward reads it.
   View backward(LayerPass& to, const View& dout, bool stays = true) const;
   Part part() const { return part_; }
+  OperatorSet of() const { return of_; }
 
  private:
   bool scales() const { return factor_ != kFactorUnit; }
@@ -33,7 +34,7 @@ class Residual {
   void scale(LayerPass& to, const View& x) const;
 
   Part part_;
-  std::optional<LayerOperator> op_;
+  OperatorSet of_;
   bool fuses_neighbours_;
   std::int64_t factor_;
   Value mask_;  // [T, h], with dropout

@@ -13,7 +13,7 @@ std::int64_t in_units(double factor) { return std::llround(factor / kUnit); }
 Value kept(LayerMaker& maker, const char* name, const Shape& shape, DType dtype,
            Read in_backward = Read::kLate) {
   return maker.values.add(
-      {.name = name, .shape = shape, .dtype = dtype, .in_backward = in_backward});
+      {.name = name, .shape = shape, .dtype = dtype, .of = kOfExperts, .in_backward = in_backward});
 }
 
 // A number for each expert, that all ranks have.

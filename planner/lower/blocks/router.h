@@ -17,7 +17,7 @@ class Router {
   // `bias`: of the logits.
   Router(LayerMaker& maker, const ExpertShape& shape, bool bias);
 
-  Use use() const { return {std::nullopt, weight_}; }
+  Use use() const { return {kOfExperts, weight_}; }
   // From x [T, h] to rows(), weights() and counts().
   void forward(LayerPass& to, const View& x) const;
   // From the gradient of the weights to dx, which it adds to.

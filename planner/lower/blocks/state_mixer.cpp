@@ -81,7 +81,7 @@ Linear make_in(LayerMaker& maker, const StateShape& shape) {
           Part::kStateIn,
           tensor_of(shape, "in"),
           {.in = maker.h(), .out = shape.columns},
-          std::nullopt};
+          OperatorSet{}};
 }
 
 std::int64_t width_of(const StateShape& shape) {
@@ -109,7 +109,7 @@ StateMixer::StateMixer(LayerMaker& maker, const StateShape& shape)
                               .shape = {maker.b(), maker.s(), shape.norms / maker.pieces()},
                               .dtype = maker.kernels.statistics})),
       out_(maker, Part::kStateOut, "state_out", tensor_of(shape, "out").c_str(), shape.inner, false,
-           std::nullopt) {}
+           OperatorSet{}) {}
 
 View StateMixer::scan_scratch(LayerPass& to, std::int64_t elements) {
   View scratch = to.scratch("scan.states", {elements}, to.statistics());

@@ -22,8 +22,10 @@ class RowsSent : public TokenDispatch {
   RowsSent(LayerMaker& maker, const ExpertRows& rows, const Attributes& choices)
       : rows_(rows), choices_(choices) {
     if (rows.are_exchanged())
-      received_counts_ = maker.values.add(
-          {.name = "counts.received", .shape = rows.counts(), .dtype = DType::kI32});
+      received_counts_ = maker.values.add({.name = "counts.received",
+                                           .shape = rows.counts(),
+                                           .dtype = DType::kI32,
+                                           .of = kOfExperts});
   }
 
   void dispatch(LayerPass& to, const Router& router, const View& x,
@@ -118,12 +120,14 @@ class TokensGathered : public TokenDispatch {
       : rows_(rows),
         tokens_{rows.parts() * rows.tokens, width},
         chosen_{tokens_[0], router.chosen()[1]} {
-    own_rows_ = maker.values.add({.name = "rows.own", .shape = chosen_, .dtype = DType::kI32});
-    own_counts_ =
-        maker.values.add({.name = "counts.own", .shape = rows.counts(), .dtype = DType::kI32});
+    own_rows_ = maker.values.add(
+        {.name = "rows.own", .shape = chosen_, .dtype = DType::kI32, .of = kOfExperts});
+    own_counts_ = maker.values.add(
+        {.name = "counts.own", .shape = rows.counts(), .dtype = DType::kI32, .of = kOfExperts});
     weights_ = maker.values.add({.name = "weights.all",
                                  .shape = chosen_,
                                  .dtype = maker.kernels.statistics,
+                                 .of = kOfExperts,
                                  .in_backward = Read::kFirst});
   }
 

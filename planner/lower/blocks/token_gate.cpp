@@ -15,12 +15,12 @@ static Param make_vector(LayerMaker& maker) {
                            .is_matrix = false});
 }
 
-TokenGate::TokenGate(LayerMaker& maker, LayerOperator op)
+TokenGate::TokenGate(LayerMaker& maker, OperatorSet of)
     : weight_(make_vector(maker)),
       logits_(maker.values.add({.name = "logits.shared_gate",
                                 .shape = {maker.tokens(), 1},
                                 .dtype = maker.kernels.statistics,
-                                .of = op,
+                                .of = of,
                                 .in_backward = Read::kFirst})) {}
 
 void TokenGate::forward(LayerPass& to, const View& x) const {

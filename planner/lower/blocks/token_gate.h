@@ -13,7 +13,7 @@ namespace zplan {
 class TokenGate {
  public:
   // `op`: the operator with whose replay it comes again.
-  TokenGate(LayerMaker& maker, LayerOperator op);
+  TokenGate(LayerMaker& maker, OperatorSet of);
 
   // The gates of x [T, h].
   void forward(LayerPass& to, const View& x) const;

@@ -27,7 +27,7 @@ struct ValueSpec {
   std::string name;
   Shape shape;  // of one tile where there is one for each
   DType dtype = DType::kF32;
-  std::optional<LayerOperator> of{};  // whose replay gives it; nothing: the whole layer's alone
+  OperatorSet of{};  // whose replay gives it, any of them; none: the whole layer's alone
   bool tiled = false;
   Life life = Life::kBackward;
   Read in_backward = Read::kLate;

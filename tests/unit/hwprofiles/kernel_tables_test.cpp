@@ -25,8 +25,9 @@ TEST(KernelTables, NoProductIsFasterThanThePeak) {
   const DeviceProfile device = a100();
   for (std::int64_t size = 64; size <= 16384; size *= 2) {
     const double flop = 2.0 * std::pow(static_cast<double>(size), 3);
-    EXPECT_GE(device.tables->product({size, size, size}, "bf16", device).value,
-              flop / device.peak("bf16").value);
+    EXPECT_GE(
+        device.tables->product({size, size, size}, "bf16", ProductPhase::kForward, device).value,
+        flop / device.peak("bf16").value);
   }
 }
 
@@ -44,7 +45,8 @@ TEST(KernelTables, AgreesWithTheRowsOfTheTable) {
     const ProductSize size{number("m"), number("n"), number("k")};
     if (size.m * size.n * size.k < std::int64_t{1} << 32) continue;
     const double measured = table->number(row, table->column("time_us")) * 1e-6;
-    sum += std::abs(device.tables->product(size, "bf16", device).value / measured - 1);
+    sum += std::abs(
+        device.tables->product(size, "bf16", ProductPhase::kForward, device).value / measured - 1);
     ++rows;
   }
   ASSERT_GT(rows, 100);
@@ -140,7 +142,7 @@ TEST(KernelTables, BackwardTakesAsMuchLongerAsItIsMeasuredOnTheDevice) {
 TEST(KernelTables, ProductsOfTrainingTakeWhatTheyTakeAtClocksThatLast) {
   const DeviceProfile b200 = load_cluster("dgx-b200").node.device;
   const auto rate_of = [&](const ProductSize& size, ProductPhase phase) {
-    const double time = b200.tables->product(size, "bf16", b200).value *
+    const double time = b200.tables->product(size, "bf16", ProductPhase::kForward, b200).value *
                         b200.tables->settled(size, phase, b200) * b200.sustained;
     return 2.0 * static_cast<double>(size.m * size.n) * static_cast<double>(size.k) / time;
   };
@@ -154,7 +156,7 @@ TEST(KernelTables, ProductsOfTrainingTakeWhatTheyTakeAtClocksThatLast) {
 TEST(KernelTables, V100HasItsOwnTableAndSettles) {
   const DeviceProfile v100 = load_cluster("dgx2").node.device;
   const ProductSize size{6144, 24000, 2048};  // 106.2 TFLOP/s
-  const double burst = v100.tables->product(size, "fp16", v100).value;
+  const double burst = v100.tables->product(size, "fp16", ProductPhase::kForward, v100).value;
   EXPECT_NEAR(2.0 * 6144 * 24000 * 2048 / burst, 106e12, 4e12);
   EXPECT_GT(v100.sustained, 1.05);
 }
@@ -163,7 +165,8 @@ TEST(KernelTables, ADeviceWithoutATableIsCutIntoTiles) {
   const DeviceProfile device = a100();
   const KernelTables none("none");
   const ProductSize size{4096, 4096, 4096};
-  EXPECT_EQ(none.product(size, "bf16", device), tile_time(size, "bf16", device));
+  EXPECT_EQ(none.product(size, "bf16", ProductPhase::kForward, device),
+            tile_time(size, "bf16", device));
   EXPECT_FALSE(none.attention(heads(1024), device));
 }
 

@@ -168,7 +168,9 @@ TEST(Quantities, MeasuredProductsAndAttentionFollowThePeakWheneverTheyAreRead) {
   const Cluster as_is = load_cluster("dgx-h100"), twice = changed("dgx-h100", {"gpu.peak=x2"});
   const auto product = [&](const Cluster& cluster) {
     const DeviceProfile& device = cluster.node.device;
-    return (device.tables->product(large, "bf16", device) - device.gemm_overhead).value;
+    return (device.tables->product(large, "bf16", ProductPhase::kForward, device) -
+            device.gemm_overhead)
+        .value;
   };
   EXPECT_NEAR(product(as_is) / product(twice), 2, 0.02);
   const auto attention = [](const Cluster& cluster) {

@@ -46,7 +46,8 @@ TEST(CoreCalibration, EveryTimeIsPositiveAndEveryPlaceOccursOnce) {
 }
 
 // Of sets with and without fused attention; those of the host, of attention that stores its
-// probabilities in products of one head, to blocks of other ranks or with a bias take the rates.
+// probabilities in products of one head, to blocks of other ranks or with a bias, of casts to codes
+// and of recurrences take the rates.
 TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
   const std::set<KernelId> without{KernelId::kLoadBatch,
                                    KernelId::kStepScalars,
@@ -65,7 +66,13 @@ TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
                                    KernelId::kOrthogonalise,
                                    KernelId::kDropoutForward,
                                    KernelId::kDropoutBackward,
-                                   KernelId::kDropoutResidualAdd};
+                                   KernelId::kDropoutResidualAdd,
+                                   KernelId::kQuantizeRows,
+                                   KernelId::kDequantizeRows,
+                                   KernelId::kMambaScanForward,
+                                   KernelId::kMambaScanBackward,
+                                   KernelId::kDeltaScanForward,
+                                   KernelId::kDeltaScanBackward};
   std::set<KernelId> held;
   for (const CoreCase& c : core_cases(find_kernel_set("cpu.f32"), 1, false)) {
     held.insert(c.call.kernel);
