@@ -40,7 +40,7 @@ inline constexpr std::string_view kDTypeNames[] = {"fp64", "fp32", "fp16", "bf16
 // Formats of codes with scales, in which products run at the peak of another name: how long their
 // blocks are changes no rate of the tensor cores.
 std::string_view peak_of_format(std::string_view format);
-// Whether operands have to be cast to the format: that of no tensor of a model.
+// Returns whether operands have to be cast to the format, which no tensor of a model has.
 constexpr bool is_of_codes(std::string_view format) {
   return format.starts_with("fp8") || format == "mxfp8" || format == "nvfp4";
 }

@@ -48,8 +48,8 @@ class StackMemory {
 
   bool given = false;                        // the stack's file has the member
   std::optional<MeasuredMemory> measured{};  // no file has it
-  // What modules in CUDA graphs of their own hold besides. The pool of graphs is then apart from
-  // that of what is launched: what either caches serves the other nothing. No file has it.
+  // Modules in CUDA graphs of their own hold these bytes besides. The pool of graphs is then apart
+  // from that of what is launched: what either caches serves the other nothing. No file has it.
   std::optional<Bytes> graphs{};
   const StackMemoryValue& operator[](MemoryQuantity q) const {
     return values_[static_cast<std::size_t>(q)];

@@ -146,7 +146,7 @@ std::optional<FeatureContradiction> relative_contradiction(const LayerFeatures& 
   return std::nullopt;
 }
 
-// Of norms and factors of branches, and of what stands at the ends of the model.
+// Checks norms and factors of branches, and what stands at the ends of the model.
 std::optional<FeatureContradiction> branch_contradiction(const LayerFeatures& x,
                                                          const FeatureSurroundings& model) {
   using Found = FeatureContradiction;

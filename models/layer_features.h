@@ -20,8 +20,8 @@
 
 namespace zplan {
 
-// Of the MLP; usual: the tanh form of GELU [Hendrycks16] or, gated, SiLU [Shazeer20]. The quick
-// form of GELU is x sigmoid(1.702 x) [Hendrycks16 sec 2]; squared ReLU is max(0, x)^2 [So21].
+// The MLP has one; usual is the tanh form of GELU [Hendrycks16] or, gated, SiLU [Shazeer20]. Quick
+// GELU is x sigmoid(1.702 x) [Hendrycks16 sec 2]; squared ReLU is max(0, x)^2 [So21].
 enum class Activation : std::uint8_t {
   kUsual,
   kGeluTanh,
@@ -68,14 +68,14 @@ struct LayerFeatures {
   // A query sees all keys, and the loss is that of masked tokens [Devlin19].
   bool bidirectional = false;
   bool attention_sinks = false;  // a score of each head that no key has [Xiao24]
-  // What attention gives is multiplied, before the projection, by the sigmoid of a further product
-  // of its input, as wide as that [Qiu25].
+  // The result of attention is multiplied, before the projection, by the sigmoid of a further
+  // product of attention's input, as wide as the result [Qiu25].
   bool attention_gate = false;
   std::int64_t norm_epsilon = kUsualNormEpsilon;
   // Token embeddings are taken the root of this times; 0: once.
   std::int64_t embedding_square = 0;
-  // What a branch gives is taken so many times before it is added; what the head reads is divided
-  // by so much. In units of 1 / kFactorUnit.
+  // The result of a branch is multiplied by the former before it is added; the input of the head is
+  // divided by the latter. Both are in units of 1 / kFactorUnit.
   std::int64_t residual_factor = kFactorUnit;
   std::int64_t logit_divisor = kFactorUnit;
   std::int64_t attention_divisor = 0;  // scores are divided by its root; 0: by that of d
@@ -111,7 +111,7 @@ struct LayerFeatures {
   bool has_pre_norms() const { return !only_post_norms; }
   bool has_post_norms() const { return post_norms || only_post_norms; }
   bool scales_branches() const { return residual_factor != kFactorUnit; }
-  // Whether layers of several kinds take turns.
+  // Returns whether layers of several kinds take turns.
   bool has_turns() const { return turn_layers() > 1; }
   // Layers of a turn of those with a window and those without.
   std::int64_t window_turn() const {
@@ -126,7 +126,7 @@ struct LayerFeatures {
     const std::int64_t from_windows = layer + (full_layers_first ? window_layers : 0);
     return window > 0 && from_windows % window_turn() < window_layers ? window : 0;
   }
-  // Whether layer i turns heads where positions are rotary.
+  // Returns whether layer i rotates heads where positions are rotary.
   bool turns(std::int64_t layer) const {
     return unturned_every == 0 || (layer + 1) % unturned_every != 0;
   }

@@ -43,7 +43,7 @@ struct MambaShape {
   std::int64_t inner() const { return heads * head_size; }
   std::int64_t conv_width() const { return inner() + 2 * groups * state; }
   std::int64_t in_width() const { return inner() + conv_width() + heads; }
-  // Of its columns those that tensor parallel ranks cut each for themselves: z, x, B, C, dt.
+  // Tensor parallel ranks cut each of these widths of its columns by itself: z, x, B, C, dt.
   std::vector<std::int64_t> in_widths() const {
     return {inner(), inner(), groups * state, groups * state, heads};
   }
@@ -74,13 +74,13 @@ struct DeltaShape {
 LayerPattern read_pattern(const JsonNode& node, std::int64_t layers);
 // The same of words that are known to be right.
 LayerPattern pattern_of(std::string_view words, std::int64_t layers);
-// What of a text is no pattern of so many layers; empty: it is one.
+// Returns why a text is no pattern of so many layers; empty: it is one.
 std::string pattern_fault(std::string_view words, std::int64_t layers);
 // "M", "GE"
 std::string layer_word(const LayerParts& parts);
 // The shortest words of it.
 std::string pattern_words(std::span<const LayerParts> pattern);
-// After so many layers the same ones come again, and the model ends with the last of them.
+// Counts the layers after which the same ones come again; the model ends with the last of them.
 std::int64_t pattern_period(std::span<const LayerParts> pattern);
 
 std::string_view name(Mixer mixer);

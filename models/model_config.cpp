@@ -100,7 +100,7 @@ constexpr ExpertFactor kExpertFactors[] = {
     {"router_bias_rate", &ExpertShape::bias_rate},
 };
 
-// Of the mixers of a pattern; a file with a letter of one has what of it has no usual value.
+// A mixer of a pattern has these; a file with its letter states those without a usual value.
 template <typename ShapeOf>
 struct MixerField {
   std::string_view name;

@@ -31,8 +31,8 @@ enum class Architecture : std::uint8_t { kGpt, kLlama };
 enum class Position : std::uint8_t { kNone, kLearned, kRope, kAlibi };
 // A LayerNorm has a gain and a bias, the one without bias a gain alone, the fixed one neither.
 enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm, kLayerNormNoBias, kLayerNormFixed };
-// Of the linear layers: of none, of the product of queries, keys and values, of all products of
-// attention, of all.
+// Linear layers have these biases: none, that of the product of queries, keys and values, those of
+// all products of attention, or all.
 enum class Biases : std::uint8_t { kNone, kQkv, kAttention, kAll };
 
 // Multi-head latent attention [DeepSeek24 sec 2.1]: what a head has of a query and of a key are
@@ -59,7 +59,7 @@ struct ExpertShape {
   std::int64_t dense_layers = 0;  // the first layers, which have an MLP instead
   std::int64_t every = 1;         // of the others the first and every so-many-th have experts
   std::int64_t shared_ffn = 0;    // of a further MLP that all tokens go through; 0: none
-  // What that gives is multiplied by the sigmoid of a product of the token with a vector, a gate.
+  // The result of that is multiplied by a gate: the sigmoid of a product of token and vector.
   bool shared_gate = false;
   // Experts work on so many elements of a token: a matrix h x l before them makes these of all of
   // it, one of l x h behind their sum the other way round. The expert that all tokens share has h.
@@ -116,8 +116,8 @@ struct ModelConfig {
   std::optional<LatentShape> latent;  // every head has a key and a value of its own then
   std::int64_t ffn = 0;               // MLP width, usually 4 h; that of experts, with no other MLP
   std::optional<ExpertShape> experts;
-  // What each layer is made of, where not all have attention and then an MLP or experts; empty:
-  // they have. Experts and MLP are where this says.
+  // The pattern says what each layer is made of, where not all have attention and then an MLP or
+  // experts; empty: all have. Experts and MLP are where it says.
   LayerPattern pattern{};
   std::optional<MambaShape> mamba;
   std::optional<DeltaShape> delta;
@@ -159,7 +159,7 @@ struct ModelConfig {
   }
   // Columns of the first product of the MLP: f, or gate and up side by side.
   std::int64_t up_width() const { return gated_mlp ? 2 * ffn : ffn; }
-  // Whether a branch's last product has a bias.
+  // Returns whether a branch's last product has a bias.
   bool has_output_biases() const { return biases == Biases::kAttention || biases == Biases::kAll; }
   // Vectors of h elements that a norm has.
   std::int64_t norm_vectors() const {
@@ -179,16 +179,16 @@ struct ModelConfig {
   std::int64_t expert_ffn() const { return experts ? experts->ffn : 0; }
   // Counts the layers of the model and of its modules of multi-token prediction.
   std::int64_t all_layers() const { return layers + mtp_layers; }
-  // What layer i has, those of modules of multi-token prediction as the last.
+  // Returns what layer i has; the layers of modules of multi-token prediction come last.
   LayerParts parts_of(std::int64_t layer) const;
   bool has_pattern() const { return !pattern.empty(); }
   // Layers of a pattern with these.
   std::int64_t layers_with(Mixer mixer) const;
   std::int64_t layers_with(FeedForward feed_forward) const;
-  // Whether tokens are mixed by a state that goes through the sequence.
+  // Returns whether tokens are mixed by a state that goes through the sequence.
   bool has_states() const { return mamba || delta; }
-  // Of numbers of heads and groups of such states, which tensor parallel ranks cut, the greatest
-  // common divisor; 0: there are none.
+  // Returns the greatest common divisor of the numbers of heads and groups of such states, which
+  // tensor parallel ranks cut; 0: there are none.
   std::int64_t state_heads_divisor() const;
   // Layers that have experts, and those that have an MLP instead.
   std::int64_t expert_layers() const {

@@ -99,7 +99,7 @@ std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
   return attention + model.expert_count() + experts * model.expert_bias_width();
 }
 
-// Of a mixer: its products, and its vectors and convolutions, without the norm before it.
+// These count a mixer's products, and its vectors and convolutions, without the norm before it.
 std::int64_t mixer_matmul_count(const ModelConfig& model, Mixer mixer) {
   const std::int64_t h = model.hidden;
   switch (mixer) {
@@ -177,9 +177,9 @@ std::int64_t largest_of_layers(const ModelConfig& model, const Count& count) {
   return largest;
 }
 
-// Of a token, over all layers, what the recurrences of states do in forward: Megatron-LM counts 7
-// flop for each element of a Mamba-2 state and 4 multiply-adds for each of a gated delta net's
-// [MegatronCore].
+// Counts what the recurrences of states do in forward for a token, over all layers: Megatron-LM
+// counts 7 flop for each element of a Mamba-2 state and 4 multiply-adds for each of a gated delta
+// net's [MegatronCore].
 std::int64_t state_flop(const ModelConfig& model) {
   std::int64_t flop = 0;
   constexpr std::int64_t kOfMamba = 7, kOfDelta = 4;

@@ -45,9 +45,9 @@
 
 namespace zplan {
 
-// Of a layer with experts where a model has some; of the largest layer of a pattern.
+// Counts a layer with experts where a model has some, or the largest layer of a pattern.
 std::int64_t layer_parameter_count(const ModelConfig& model);
-// Of a layer of a pattern with these parts.
+// Counts a layer of a pattern with these parts.
 std::int64_t parts_parameter_count(const ModelConfig& model, const LayerParts& parts);
 // Of the matrices that give queries, keys and values, as far as ranks cut them.
 std::int64_t qkv_parameter_count(const ModelConfig& model);

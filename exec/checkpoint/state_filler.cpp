@@ -86,7 +86,7 @@ void StateFiller::fill_home(RankMemory& memory, const UnitHome& home) {
   }
 }
 
-// As they were saved, or made of parameters that were saved as numbers.
+// Fills codes in as they were saved, or makes them of parameters that were saved as numbers.
 void StateFiller::fill_codes(RankMemory& memory, const UnitHome& home) {
   for (const State state : {State::kParam, State::kMoment1, State::kMoment2})
     for (const StatePiece& piece : state_pieces(job_, memory, home, state))

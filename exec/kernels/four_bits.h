@@ -42,7 +42,7 @@ inline constexpr CodeTable kFourBitFloat{
     -0.0, -1.0 / 192, -2.0 / 3, -1.0, -1.0 / 3, -1.0 / 2, -1.0 / 6, -1.0 / 4};
 constexpr const CodeTable& code_table(bool is_fp4) { return is_fp4 ? kFourBitFloat : kNormalFloat; }
 
-// Of a value over its block's scale. Zero is code 0 of the floats, never its negative.
+// Finds the code of a value over its scale. Zero is code 0 of the floats, never its negative.
 inline unsigned nearest_code(const CodeTable& table, double value) {
   unsigned best = 0;
   for (unsigned code = 1; code < table.size(); ++code) {

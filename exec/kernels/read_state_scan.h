@@ -1,4 +1,4 @@
-// How the kernels of state_scan.h read their calls, on every device.
+// The kernels of state_scan.h read their calls as follows, on every device.
 #pragma once
 
 #include <algorithm>

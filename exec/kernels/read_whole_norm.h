@@ -1,5 +1,5 @@
-// How the norm of several heads together reads its calls, on every device, as read_model.h has it
-// of other kernels.
+// The norm of several heads together reads its calls as follows, on every device, as read_model.h
+// has it of other kernels.
 #pragma once
 
 #include "exec/kernels/operands.h"

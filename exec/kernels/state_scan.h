@@ -1,4 +1,4 @@
-// What kernels of mixers with a state, and of gates, take on every device
+// Kernels of mixers with a state, and of gates, take these arguments on every device
 // (planner/program/kernels/rows.h says what they compute). T is the compute type of the kernel set,
 // G that of gradients.
 #pragma once

@@ -1,6 +1,6 @@
-// What the norm of several heads together takes on every device: of x [b, s, n, d] so many heads
-// side by side, from a first one on, with a gain of each element. Ranks may share the heads: then
-// the sums that the second steps take are those of all of them.
+// The norm of several heads together takes these arguments on every device: of x [b, s, n, d] so
+// many heads side by side, from a first one on, with a gain of each element. Ranks may share the
+// heads: then the sums that the second steps take are those of all of them.
 #pragma once
 
 #include "exec/kernels/head_norm.h"

@@ -15,8 +15,8 @@ inline constexpr std::int64_t kScalesOfConstant = 256;  // and scales of 8 bits 
 // Whole blocks of values; two codes a byte.
 void encode(Codes codes, std::span<const double> values, std::uint8_t* to);
 
-// What codes are multiplied by, of whole blocks of values. Scales of this type, a byte each where
-// they have 8 bits; or the constants of such.
+// Scales multiply the codes of whole blocks of values. They are of a float type, or a byte each
+// where they have 8 bits; constants multiply such bytes.
 enum class Scales : std::uint8_t { kPlain, kBytes, kConstants };
 Scales scales_in(const UnitHome& home, State moment);
 void store_scales(Scales what, std::span<const double> values, DType dtype, std::byte* to);

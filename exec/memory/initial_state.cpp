@@ -129,7 +129,7 @@ void draw_codes(const RankMemory& memory, const UnitHome& home, const StatePiece
   });
 }
 
-// What they are multiplied by, of whole units: each rank draws all of it.
+// Draws what codes are multiplied by, of whole units: each rank draws all of it.
 void draw_scales(const RankMemory& memory, const UnitHome& home, State state,
                  const StatePiece& piece, const Unit& unit, std::uint64_t seed) {
   std::vector<double> values(static_cast<std::size_t>(piece.elements));

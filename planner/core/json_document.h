@@ -70,7 +70,7 @@ void check_utf8(const JsonDocument& document);
 // Pointer of `target` in the document, by address.
 std::string pointer_of(const JsonDocument& document, const JsonValue* target);
 
-// Whether Infinity, -Infinity and NaN, which Python writes, are numbers; no range has them.
+// Python writes Infinity, -Infinity and NaN; kPython reads them as numbers, which no range has.
 enum class JsonNumbers : std::uint8_t { kFinite, kPython };
 std::shared_ptr<const JsonDocument> parse_document(std::string text, std::string name,
                                                    int first_line,

@@ -28,7 +28,7 @@ std::optional<std::string> config_in(std::string_view name) {
   return (folder / kConfig).string();
 }
 
-// Of the hub; neither in its cache here nor of the catalogue.
+// Fails for a name of the hub that neither its cache here nor the catalogue has.
 [[noreturn]] void fail_unknown_hub_name(std::string_view name) {
   std::vector<std::string> known;
   for (const ModelConfig& model : model_catalogue())

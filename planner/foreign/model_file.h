@@ -1,6 +1,6 @@
-// What a user names as a model: a file of our own ("zplan.model/1", models/model_config.h), a
-// config.json of Hugging Face or the folder that has one (hugging_face/hugging_face.h), a name
-// of the hub that its cache or the catalogue has (hugging_face/hub_cache.h), or a name
+// A user names a model by a file of our own ("zplan.model/1", models/model_config.h), by a
+// config.json of Hugging Face or the folder that has one (hugging_face/hugging_face.h), by a name
+// of the hub that its cache or the catalogue has (hugging_face/hub_cache.h), or by a name
 // of the catalogue. A folder of the same name as a model of the catalogue is meant with a '/' only.
 #pragma once
 

@@ -91,7 +91,7 @@ class LayoutBuilder {
            !(is_cut && ((spec.decay && spec.is_matrix) || !rules().has_two_rules()));
   }
 
-  // Whether a unit of what is frozen and has no codes has it.
+  // Returns whether the unit of what is frozen and has no codes has this parameter.
   bool is_plain(const ParamSpec& spec) const {
     return plan_.train.has_codes() && !spec.is_trained && !spec.is_coded;
   }

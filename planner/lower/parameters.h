@@ -1,4 +1,4 @@
-// Where forward and backward find the parameters of one stage.
+// Forward and backward find the parameters of one stage as follows.
 //
 // ZeRO 0-2: resident, whole. ZeRO 3: each rank keeps a shard, on GPU, CPU or NVMe; a unit is
 // brought to the GPU and gathered into a ring of prefetch + 1 slots before every use and forgotten
@@ -57,7 +57,7 @@ struct ParameterBuffers {
 
   bool must_gather() const { return shards > 1; }
   bool must_upload() const { return tiers.tier != Tier::kGpu; }  // of some
-  // What a unit is at home, and as it is gathered.
+  // These are the types of a unit where it is kept, and as it is gathered.
   DType at_home(const Layout& layout, UnitIndex unit) const {
     return layout.coded[unit] ? DType::kU8 : layout.trained[unit] ? stored : frozen;
   }
@@ -74,7 +74,7 @@ struct ParameterBuffers {
   // Outside the layers, where it is used: its home is the nearer one.
   bool stays(const Layout& layout, UnitIndex unit) const;
 
-  // Of codes: their scales and, where these have 8 bits, constants; in that order.
+  // Returns the scales of codes and, where these have 8 bits, their constants; in that order.
   std::vector<Declared> scales(const Layout& layout, UnitIndex unit) const;
   // As if all had the farther one.
   Declared home(const Layout& layout, UnitIndex unit) const;
@@ -108,7 +108,7 @@ class Parameters {
   // come in tiles ignore it.
   Resident fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
   View view(const Resident& at, Param param) const;
-  // Of a parameter that is kept as codes.
+  // Returns the scales of a parameter that is kept as codes.
   std::vector<View> scales(Param param) const;
 
   // Copies all that the update is going to change to where the older version is.
@@ -118,7 +118,7 @@ class Parameters {
   StateHome home(UnitIndex unit) const {
     return homes_.home(unit, {.shards = shards_[unit], .every = buffers_.every(s_.layout, unit)});
   }
-  // Of a unit of codes; none of another.
+  // Returns where the scales of a unit of codes are kept; none for another unit.
   std::vector<StateHome> scale_homes(UnitIndex unit) const;
   View at_home(UnitIndex unit) const;  // one view per slot
   // The piece of it that this rank's optimizer writes, and the ranks that write the others.
@@ -136,7 +136,7 @@ class Parameters {
     return s_.layout.units[unit].flat_elements / s_.layout.shards_of(unit, buffers_.shards) /
            buffers_.every(s_.layout, unit);
   }
-  // Of all units that are kept as this one is, in elements of what is kept.
+  // Returns the largest shard of all units that are kept as this one is, in elements as kept.
   std::int64_t largest_shard(UnitIndex like) const;
   View secondary(UnitIndex unit) const;  // the rank's part of the copy
   // The version of the micro-batch so many before that of the pass, where there are several.

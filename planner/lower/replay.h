@@ -16,7 +16,7 @@ struct Replay {
   bool is_mixed = false;    // not of all layers
   std::int32_t layers = 1;  // that are replayed together, from one checkpoint
 
-  // What any of these gives; what belongs to no operator is replayed with the whole layer only.
+  // Returns whether any of these is replayed; an empty set is replayed with the whole layer only.
   bool has(OperatorSet of) const { return layer || operators.meets(of); }
   // Where the result of what is not replayed stays.
   Tier tier_of(OperatorSet of) const {

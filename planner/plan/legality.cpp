@@ -825,7 +825,7 @@ Reason wrong_base(const Plan& p) {
   return std::nullopt;
 }
 
-// Whether ranks have whole blocks of 4-bit codes.
+// Returns why ranks have no whole blocks of 4-bit codes, or no unit for biases of experts.
 Reason wrong_codes(const Plan& p, const ModelShape& model) {
   if (!p.train.has_codes()) return std::nullopt;
   if (p.parallel.ep > 1 && model.expert_bias > 0)
@@ -839,7 +839,7 @@ Reason wrong_codes(const Plan& p, const ModelShape& model) {
       kCodeBlock);
 }
 
-// What is saved of a model whose head is its embedding.
+// A model whose head is its embedding does not save the head alone.
 Reason wrong_saved(const Plan& p, const ModelShape& model) {
   if (!model.tied || p.train.saved != LoraSaved::kHead) return std::nullopt;
   return "the model's head is its embedding: what is saved is both, not the head alone";
@@ -916,7 +916,7 @@ Reason wrong_precision(const Plan& p) {
   return std::nullopt;
 }
 
-// Whether inputs of products can be kept as codes.
+// Returns why inputs of products cannot be kept as codes.
 Reason wrong_kept_codes(const Plan& p) {
   if (!p.low_precision.keeps_codes) return std::nullopt;
   const KernelSet& kernels = find_kernel_set(p.kernel_set);

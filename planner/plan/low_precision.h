@@ -1,5 +1,5 @@
-// What becomes of operands of products whose kernel set casts them to codes of 8 or 4 bits
-// (planner/program/kernels/kernel_set.h).
+// This says what becomes of operands of products whose kernel set casts them to codes of 8 or
+// 4 bits (planner/program/kernels/kernel_set.h).
 #pragma once
 
 namespace zplan {

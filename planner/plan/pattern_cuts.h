@@ -8,7 +8,7 @@
 
 namespace zplan {
 
-// Whether a piece of the model, or layers that are recomputed alike, end in the midst of a turn.
+// Returns whether a piece of the model, or layers recomputed alike, end in the midst of a turn.
 inline bool cuts_turns(const Plan& plan, std::int64_t layers, std::int64_t turn) {
   if (turn == 1) return false;
   for (std::int32_t piece = 0; piece < plan.pieces(); ++piece)
@@ -17,8 +17,8 @@ inline bool cuts_turns(const Plan& plan, std::int64_t layers, std::int64_t turn)
                              [&](const RecomputeRun& run) { return run.layers % turn != 0; });
 }
 
-// Whether layers of a pattern come in whole turns. Modules of multi-token prediction are of a kind
-// of their own.
+// Returns whether layers of a pattern come in whole turns. Modules of multi-token prediction are of
+// a kind of their own.
 template <typename Model>
 bool comes_in_turns(const Plan& plan, const Model& model) {
   return model.mtp_layers == 0 && !cuts_turns(plan, model.layers, model.kind_layers());

@@ -24,11 +24,11 @@ namespace zplan {
 // same as none on kernel sets that never store them. Operators: what some operators of the layer
 // give, by name.
 enum class Recompute : std::uint8_t { kNone, kSelective, kFull, kOperators };
-// What of a layer can be computed again by itself: both norms, each from its kept or replayed
-// input; queries, keys and values, rotated where the model rotates; attention; its projection, with
-// the sum of the residual; the first product of the MLP; the activation function; all that stands
-// in the place of an MLP where a layer has experts, from the router to the sum of what comes back,
-// of which the two before it are a part.
+// These parts of a layer can be computed again by themselves: both norms, each from its kept or
+// replayed input; queries, keys and values, rotated where the model rotates; attention; its
+// projection, with the sum of the residual; the first product of the MLP; the activation function;
+// all that stands in the place of an MLP where a layer has experts, from the router to the sum of
+// what comes back, of which the two before it are a part.
 enum class LayerOperator : std::uint8_t {
   kNorm,
   kQkv,

@@ -1,5 +1,5 @@
-// What training changes. Frozen parameters have no gradients, no master copy and no moments, and no
-// product gives a gradient of them; gradients of inputs go through them as through others.
+// A plan says what training changes. Frozen parameters have no gradients, master copy or moments,
+// and no product gives a gradient of them; gradients of inputs go through them as through others.
 //
 //   all     every parameter
 //   layers  those of the layers: embeddings, final norm and head are frozen
@@ -36,10 +36,10 @@ enum class Trained : std::uint8_t { kAll, kLayers, kLora };
 // experts, or those that give queries, keys and values.
 enum class LoraTargets : std::uint8_t { kAll, kAttention, kMlp, kQkv };
 
-// How the base of LoRA is kept; _Double: scales have 8 bits.
+// LoRA keeps its base in one of these types; the scales of Double ones have 8 bits.
 enum class BaseType : std::uint8_t { kCompute, kF32, kNf4, kNf4Double, kFp4, kFp4Double };
-// What besides the factors LoRA trains in full, and its optimizer updates, of what is outside the
-// layers: PEFT's modules_to_save.
+// LoRA trains these in full besides the factors, and its optimizer updates them, of what is outside
+// the layers: PEFT's modules_to_save.
 enum class LoraSaved : std::uint8_t { kNone, kEmbedding, kHead, kBoth };
 
 inline constexpr std::array<std::string_view, 3> kTrainedWords{"all", "layers", "lora"};
@@ -79,7 +79,7 @@ struct TrainedChoice {
   LoraSaved saved = LoraSaved::kNone;
 
   bool has_lora() const { return what == Trained::kLora; }
-  // Whether the matrices of layers have 4 bits, and their scales 8.
+  // These return whether the matrices of layers have 4 bits, and whether their scales have 8.
   bool has_codes() const { return base >= BaseType::kNf4; }
   bool has_scale_codes() const {
     return base == BaseType::kNf4Double || base == BaseType::kFp4Double;

@@ -57,7 +57,7 @@ bool fits(const Job& job, const Cluster& cluster) {
          use[static_cast<std::size_t>(Tier::kNvme)].fits();
 }
 
-// Where a record does not say what is recomputed, the plan recomputes nothing; when that does not
+// The plan recomputes nothing where a record does not say what is recomputed; when that does not
 // fit and recomputation would, nobody can say whether the run fits.
 std::optional<bool> fits(const Job& job, const PlannedRun& planned,
                          std::vector<std::string>& flags) {

@@ -31,7 +31,7 @@ struct RunResult {
   std::string sweep;  // equal: plans for the same task, model, GPUs, sequence and global batch
   std::vector<std::string> flags;
   std::string unsupported;  // why nothing is predicted; empty: it is
-  // With the whole reserve, in all tiers; nothing: what the record leaves open decides.
+  // It fits with the whole reserve, in all tiers; nothing: what the record leaves open decides.
   std::optional<bool> fits = true;
   bool out_of_memory = false;  // as labelled
   std::optional<double> predicted_s{}, measured_s{};

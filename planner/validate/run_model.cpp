@@ -104,7 +104,7 @@ std::int64_t dense_layers_of(const RunModel& m, std::vector<std::string>& flags)
   return rest;
 }
 
-// Of a layer behind its mixer, where no pattern says it.
+// Returns what a layer has behind its mixer, where no pattern says it.
 FeedForward behind_mixer(const RunModel& m, std::int64_t layer) {
   if (!m.experts) return FeedForward::kMlp;
   ExpertShape experts;
@@ -142,7 +142,7 @@ void add_mixers(const RunModel& m, ModelConfig& model) {
   }
 }
 
-// What of mixers makes no model.
+// Returns what of a run's mixers a model cannot express; nothing: it expresses all.
 std::optional<std::string> inexpressible_mixers(const RunModel& m) {
   const RunMixers& mixers = m.mixers;
   if (mixers.pattern && mixers.kind) return "a hybrid pattern beside linear attention";

@@ -340,7 +340,7 @@ TEST(ReplayOfExperts, IsTheSameBits) {
   }
 }
 
-// What codes stand for gives the same products again as what they were made of.
+// The values that codes stand for give the same products again as the inputs that were cast.
 TEST(ReplayFromCodes, IsTheSameBits) {
   using enum LayerOperator;
   Plan plan = base({1, 1, 2, 0, "cpu.f32.fp8", 1, "tiny-llama"});

@@ -57,7 +57,7 @@ TEST(ParameterCount, OfModelsWithExpertsIsThatOfThePublishedWeights) {
   EXPECT_EQ(parameter_count(load_model("qwen3-235b-a22b")), 235'093'634'560);
   EXPECT_EQ(parameter_count(load_model("qwen1.5-moe-a2.7b")), 14'315'784'192);
   EXPECT_EQ(parameter_count(load_model("qwen2-57b-a14b")), 57'408'658'944);
-  // With the biases of their routers, 352,797,814,784 and 106,852,245,504 without.
+  // The first two are 352,797,814,784 and 106,852,245,504 without the biases of their routers.
   EXPECT_EQ(parameter_count(load_model("glm-4.5")), 352'797'814'784 + 14'240);
   EXPECT_EQ(parameter_count(load_model("glm-4.5-air")), 106'852'245'504 + 5'760);
   EXPECT_EQ(parameter_count(load_model("minimax-m2")), 228'689'748'992 + 15'872);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kMostTaps = 8;
 
-// What SiLU takes at token t of a sequence, of one channel.
+// Returns the argument of SiLU at token t of a sequence, of one channel.
 template <typename T>
 Compute<T> convolved(const ConvolutionShape& s, const T* x, const T* weight, const T* bias,
                      std::int64_t channel, std::int64_t t) {

@@ -96,7 +96,7 @@ void delta_forward_head(const DeltaScanShape& s, const DeltaScanForward<T>& x,
   }
 }
 
-// What the heads that share a key work with.
+// The heads that share a key work with this scratch.
 template <typename C>
 struct DeltaScratch {
   C* begins;   // [chunks, d, v]: states before chunks

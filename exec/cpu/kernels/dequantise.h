@@ -1,4 +1,4 @@
-// What 4-bit codes stand for (exec/kernels/four_bits.h).
+// This kernel writes the values that 4-bit codes stand for (exec/kernels/four_bits.h).
 #pragma once
 
 #include <cstdint>

@@ -391,7 +391,7 @@ void gate_rows(const RowGating<T, Compute<T>>& x) {
   });
 }
 
-// With y = g u: the sum of u dy times g (1 - g) is (1 - g) times that of y dy.
+// The sum of u dy times g (1 - g) is (1 - g) times that of y dy, since y = g u.
 template <typename T>
 void gate_rows_backward(const RowGatingBackward<T, Compute<T>>& x) {
   using S = Compute<T>;

@@ -8,7 +8,7 @@
 namespace zplan::exec::cpu {
 namespace {
 
-// Of a part of a row: where it begins in x, its gate, and its gain.
+// A part of a row begins at these places in x, its gate and its gain.
 struct Place {
   std::int64_t x, z, gain;
 };
@@ -17,7 +17,7 @@ Place place_of(const GatedNormShape& s, std::int64_t row, std::int64_t part) {
   return {row * s.width + at, row * s.wide + at, s.gains == s.width ? at : 0};
 }
 
-// What is normalised.
+// Returns the input of the norm: x, times SiLU of the gate unless the gate comes last.
 template <typename C, typename T>
 C normed_input(const GatedNormShape& s, const T* x, const T* z, std::int64_t j) {
   return s.gate_last ? static_cast<C>(x[j]) : static_cast<C>(x[j]) * silu(static_cast<C>(z[j]));

@@ -66,7 +66,7 @@ void forward_head(const MambaScanShape& s, const MambaScanForward<T>& x, std::in
   }
 }
 
-// What the heads of a group work with.
+// The heads of a group work with this scratch.
 template <typename C>
 struct GroupScratch {
   C* state;    // [p, n]
@@ -75,7 +75,7 @@ struct GroupScratch {
   C* vectors;  // [heads of the group, 3]: gradients of dt_bias, a_log, d
 };
 
-// In the order of tokens: the gradient of C, and dy y.
+// Visits tokens in order and computes the gradient of C, and dy y, where y is without d u.
 template <typename T, typename G>
 void backward_upwards(const MambaScanShape& s, const MambaScanBackward<T, G>& x,
                       std::int64_t sequence, std::int64_t head,
@@ -98,7 +98,7 @@ void backward_upwards(const MambaScanShape& s, const MambaScanBackward<T, G>& x,
   }
 }
 
-// In the other order: the gradients of all else, from that of the state.
+// Visits tokens in the other order and computes all other gradients from that of the state.
 template <typename T, typename G>
 void backward_downwards(const MambaScanShape& s, const MambaScanBackward<T, G>& x,
                         std::int64_t sequence, std::int64_t head,

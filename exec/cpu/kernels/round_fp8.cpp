@@ -21,7 +21,7 @@ double scale_of(double greatest, const Fp8Format& format) {
   return greatest > 0 ? greatest / format.largest : 1;
 }
 
-// As a device does, from fp32: what lies halfway but for the rounding of fp64 lies there.
+// Rounds from fp32 as a device does: what is halfway up to the rounding of fp64 is halfway.
 double rounded(double value, double scale, const Fp8Format& format) {
   return round_to(format, static_cast<float>(value / scale));
 }

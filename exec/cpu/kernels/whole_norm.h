@@ -21,8 +21,8 @@ void whole_norm_forward(const HeadNormShape& shape, const WholeNormForward<T>& x
 template <typename T>
 void whole_norm_products(const HeadNormShape& shape, const WholeNormProducts<T>& x);
 
-// With n = x rstd and g = dy gain: dx = rstd (g - n sum(g n) / width), dgain = sum dy n. 8 flop per
-// element; dy and x are read twice, dx is written once.
+// The gradients are dx = rstd (g - n sum(g n) / width) and dgain = sum dy n, with n = x rstd and
+// g = dy gain. They take 8 flop per element; dy and x are read twice, dx is written once.
 template <typename T, typename G = T>
 void whole_norm_backward(const HeadNormShape& shape, const WholeNormBackward<T, G>& x);
 

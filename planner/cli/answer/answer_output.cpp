@@ -34,7 +34,7 @@ Value sentences(const std::vector<std::string>& all) {
   return all.empty() ? left_out() : Value(all);
 }
 
-// With experts, what a token goes through.
+// Returns the parameters that a token goes through, if the model has experts.
 Value active_words(const ModelConfig& model) {
   if (!model.experts) return left_out();
   const std::int64_t active = active_parameter_count(model);

@@ -21,12 +21,12 @@ Value counted_parameters(std::int64_t parameters) {
   return {parameters, format_count(static_cast<double>(parameters))};
 }
 
-// With experts, what a token goes through.
+// Returns the parameters that a token goes through, if the model has experts.
 Value active_count(const ModelConfig& model) {
   return model.experts ? counted_parameters(active_parameter_count(model)) : left_out();
 }
 
-// Those of the hub are shown of a single model only.
+// The aliases of the hub are shown of a single model only.
 std::string short_aliases(const ModelConfig& model) {
   std::vector<std::string> names;
   std::ranges::remove_copy_if(model.aliases, std::back_inserter(names), has_hub_form);

@@ -19,7 +19,7 @@
 namespace zplan {
 namespace {
 
-// What lora.json tells the script.
+// Sets what lora.json tells the script.
 void say_factors(const Plan& plan, Pins& said) {
   if (!plan.train.has_lora()) return;
   for (const Decision& row : kChoices)

@@ -60,7 +60,7 @@ void keep_codes(Plan& plan) {
   plan.low_precision.keeps_codes = casts && !plan.train.has_lora();
 }
 
-// Of "bf16", or of a saved "torch.bfloat16".
+// Reads "bf16", or a saved "torch.bfloat16".
 std::optional<DType> stored_type(const std::string& word) {
   if (word == "fp32" || word.ends_with("float32")) return DType::kF32;
   if (word == "bf16" || word.ends_with("bfloat16")) return DType::kBf16;

@@ -19,7 +19,7 @@ ModelConfigFile model_config_file(const Plan& plan, const ModelConfig& model);
 
 // Its `model_type`, or the nearest one.
 std::string model_type_of(const Plan& plan, const ModelConfig& model);
-// What transformers calls its layers.
+// Returns the name that transformers has for the class of its layers.
 std::string_view layer_class_of(const Plan& plan, const ModelConfig& model);
 
 }  // namespace zplan

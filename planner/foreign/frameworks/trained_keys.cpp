@@ -69,7 +69,7 @@ constexpr TrainedKey kKeys[] = {
     {"double_quantization", Says::kDouble},
 };
 
-// What those who have a key take where it is left out.
+// Software with such a key takes these values where a file leaves them out.
 struct Usual {
   std::string_view key;  // the switch or kind that tells whose keys these are
   std::int32_t rank, alpha;

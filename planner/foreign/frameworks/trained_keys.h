@@ -1,4 +1,4 @@
-// What a training script trains, as its keys say it: LoRA in the spellings of PEFT's LoraConfig and
+// A training script's keys say what it trains: LoRA in the spellings of PEFT's LoraConfig and
 // adapter_config.json, TRL, LLaMA-Factory, Axolotl and Megatron-Bridge's `peft` section. The rows
 // of trained_keys.cpp have a key each. What the Plan does not have is a finding.
 #pragma once
@@ -12,13 +12,13 @@
 
 namespace zplan {
 
-// Where keys are found, and who is told of them.
+// `find` looks a key up; `add` takes what there is to say of it.
 struct TrainedKeys {
   std::function<std::optional<JsonNode>(std::string_view key)> find;
   std::function<void(Trouble trouble, std::string_view key, std::string message)> add;
 };
 
-// Nothing: no key says that factors are trained.
+// Returns nothing where no key says that factors are trained.
 std::optional<TrainedChoice> read_trained_keys(const TrainedKeys& keys, const ModelConfig& model);
 
 // PEFT's adapter_config.json, as pins: decisions that are pinned already stay. What it says and a
@@ -26,11 +26,11 @@ std::optional<TrainedChoice> read_trained_keys(const TrainedKeys& keys, const Mo
 void take_adapter(const std::string& path, const ModelConfig& model, Pins& pins,
                   std::vector<Finding>& findings);
 
-// What an export brings for its script: arguments of PEFT's LoraConfig and, of 4 bits, of
+// An export brings this for its script: arguments of PEFT's LoraConfig and, of 4 bits, of
 // transformers' BitsAndBytesConfig. Empty: no factors are trained.
 std::string lora_json(const Plan& plan);
 
-// What of it is asked for.
+// Sets in the plan those choices of what to train that are asked for.
 void take_trained(const Pins& asked, Plan& plan);
 
 }  // namespace zplan

@@ -1,5 +1,5 @@
-// One row for each `model_type`. Its reader: features and sizes, but for what all files have
-// (sequence, batch, name). The order of a reader: sizes, then windows, then positions.
+// Each `model_type` has a row. Its reader gives features and sizes, but for what all files have
+// (sequence, batch, name). A reader takes sizes first, then windows, then positions.
 #pragma once
 
 #include <span>
@@ -23,9 +23,9 @@ struct Family {
   FamilyReader read;
   std::string_view like{};  // another type, whose layers are the same and whose name is written
 };
-// Those of Llama's kind, the common ones and others, with a mixture of experts, with mixers of a
-// state, and the rest; each table stands with its readers. One more is a row there and, made by
-// tests/frameworks/hugging_face_defaults.py, one of defaults.json.
+// These are the families of Llama's kind, the common ones and others, with a mixture of experts,
+// with mixers of a state, and the rest; each table stands with its readers. A further one is a row
+// there and, made by tests/frameworks/hugging_face_defaults.py, one of defaults.json.
 std::span<const Family> llama_families();
 std::span<const Family> expert_families();
 std::span<const Family> other_families();

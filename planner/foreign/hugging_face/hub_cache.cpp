@@ -21,7 +21,7 @@ bool is_hub_word(std::string_view text) {
          text.find_first_not_of(kHubCharacters) == text.npos;
 }
 
-// Of an environment variable; empty where it is not set.
+// Returns the path in an environment variable; empty where it is not set.
 fs::path set_path(const char* variable) {
   const char* const value = std::getenv(variable);
   return value == nullptr ? fs::path() : fs::path(value);

@@ -17,7 +17,7 @@ bool has_hub_form(std::string_view name);
 // The folder that such a name has in the cache: in $HF_HUB_CACHE, else $HF_HOME/hub, else
 // huggingface/hub of $XDG_CACHE_HOME or ~/.cache; whether it is there or not.
 std::string hub_folder(std::string_view name);
-// Nothing: it is not in the cache.
+// Returns the path of the name's config.json in the cache; nothing: it is not there.
 std::optional<std::string> cached_config(std::string_view name);
 
 }  // namespace zplan

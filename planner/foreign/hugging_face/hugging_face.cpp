@@ -37,7 +37,7 @@ JsonNode all_defaults() {
                         has_code ? "; its own code (auto_map) would have to be run" : ""));
 }
 
-// Of a type with towers what its text part is where that says nothing of itself.
+// The text part of a type with towers is of type `text` where it does not say its own.
 struct TextPart {
   std::string_view type, text;
 };
@@ -49,7 +49,7 @@ constexpr TextPart kTextParts[] = {
     {"qwen3_vl", "qwen3_vl_text"},     {"qwen3_vl_moe", "qwen3_vl_moe_text"},
 };
 
-// Where the sizes are, and of which type they are.
+// The sizes are in this object, and are of this type.
 struct SizedPart {
   JsonObject object;
   JsonNode type_node;

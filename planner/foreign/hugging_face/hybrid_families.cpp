@@ -165,7 +165,7 @@ void read_mamba2(ConfigKeys& keys, ModelConfig& model) {
   keys.must(spelt::kActivation).one_of({"silu"});
   keys.demand({"rms_norm"}, true, true, "what Mamba-2 gives is normalised");
   take_pattern(keys.node(), "M", model);
-  // No layer has attention or an MLP: their sizes say nothing.
+  // The sizes of attention and of an MLP say nothing, since no layer has either.
   model.heads = model.kv_heads = model.mamba->heads;
   model.own_head_size = model.mamba->head_size;
   model.ffn = model.mamba->inner();

@@ -138,7 +138,7 @@ void read_bert(ConfigKeys& keys, ModelConfig& model) {
   keys.note("its head is that of masked tokens; a pooler and what reads it are left out");
 }
 
-// Of the positions the first ones stand for padding and what is before it.
+// The first ones of the positions stand for padding and what is before it.
 void read_roberta(ConfigKeys& keys, ModelConfig& model) {
   constexpr std::int64_t kUsualPadding = 1;
   read_bert(keys, model);
@@ -188,7 +188,7 @@ void read_blenderbot(ConfigKeys& keys, ModelConfig& model) {
   model.encoder_layers = keys.whole({"encoder_layers"}, kMostSize);
   model.layers = model.encoder_layers + keys.whole({"decoder_layers"}, kMostSize);
   model.hidden = keys.whole(spelt::kT5Hidden, kMostSize);
-  // Both stacks have the same heads and widths.
+  // The two stacks have the same heads and widths.
   const auto of_both = [&](const Names& encoder, const Names& decoder) {
     const std::int64_t size = keys.whole(encoder, kMostSize);
     if (keys.whole(decoder, kMostSize) != size)

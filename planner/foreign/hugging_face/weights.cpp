@@ -47,7 +47,7 @@ Name name_of(const std::string& full) {
   return name;
 }
 
-// What names of tensors have of towers and of what joins them to the text.
+// Names of tensors have these in towers and in what joins them to the text.
 constexpr std::string_view kTowers[] = {"audio_tower.",
                                         "mm_projector.",
                                         "multi_modal_projector.",

@@ -26,7 +26,7 @@ struct Row {
   Value (*of)(const ModelConfig& model);
   // Where the class itself does not name the key: the types that read its first spelling.
   Names types{};
-  // Where the class names another key, the types that name it do so with the first spelling, too.
+  // Types whose class names this other key have the first spelling of the row's key, too.
   std::string_view beside{};
   Names without{};  // types that do not read it, though their class names it
 };
@@ -111,7 +111,7 @@ Value dense_layers(const ModelConfig& model) {
   });
 }
 
-// As many as the MLP that all tokens go through is wide.
+// Counts experts that are together as wide as the MLP that all tokens go through.
 Value shared_experts(const ModelConfig& model) {
   return of_experts(model, [](const ExpertShape& e) { return e.shared_ffn / e.ffn; });
 }

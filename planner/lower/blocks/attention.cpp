@@ -80,7 +80,7 @@ View SelfAttention::projected(LayerPass& to) const {
   return gate_ ? to[gate_->gated] : core_.out(to);
 }
 
-// From the gradient of what the projection reads to that of what attention gives and of the gate.
+// Turns the gradient of the projection's input into those of attention's result and of the gate.
 View SelfAttention::gate_backward(LayerPass& to, const View& dgated, const View& dattention) const {
   const View dgate = to.handed(Part::kAttentionGate, "d.gate", dgated.shape, true);
   if (to.emits_inputs())

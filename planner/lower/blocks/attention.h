@@ -20,7 +20,7 @@ struct AttentionShape {
   bool qk_norm = false;
   bool whole_qk_norm = false;  // over all heads together
   std::int64_t norm_epsilon = kUsualNormEpsilon;
-  // Of the layers in turn, where one without a base turns no heads; none: none does.
+  // The layers take these in turn; one without a base rotates no heads. None: no layer does.
   std::vector<RopeShape> ropes{};
   AttentionScores scores{};
   bool qkv_bias = false;

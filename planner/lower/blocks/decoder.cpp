@@ -296,7 +296,7 @@ std::vector<LayerKind> Decoder::make_layers(const std::vector<Kind>& kinds, cons
   return layers;
 }
 
-// Those of a turn; or each run of equal layers by itself, those of modules among them.
+// Returns the kinds of a turn; or each run of equal layers by itself, those of modules included.
 std::vector<Decoder::Kind> Decoder::kinds_of_pattern(const ModelConfig& model, bool in_turns) {
   std::vector<Kind> kinds;
   const std::int64_t count = in_turns ? model.kind_layers() : model.all_layers();

@@ -30,7 +30,7 @@ struct MtpModule {
   NormBlock final_norm;
 };
 
-// Whether layers of a pattern come in whole turns of it: where the plan has them so, or always.
+// Layers of a pattern come in whole turns of it where the plan has them so, or always.
 enum class PatternTurns : std::uint8_t { kAsPlanned, kWhole };
 
 class Decoder {
@@ -59,7 +59,7 @@ class Decoder {
   double mtp_loss() const { return mtp_loss_; }  // all modules' share of the loss
   bool has_experts() const { return has_experts_; }
   bool sees_both_ways() const { return sees_both_ways_; }
-  // By which what the head reads is taken, as attributes of the kernel; none: it is read as it is.
+  // The head's input is scaled by this, as attributes of the kernel; none: it is read as it is.
   const std::optional<Attributes>& logit_scale() const { return logit_scale_; }
 
  private:

@@ -97,7 +97,7 @@ class Emission {
   }
   bool is_on_cpu() const { return s_.kernels.runs_on == RunsOn::kCpu; }
   DType statistics() const { return s_.kernels.statistics; }
-  // What a rank has of a parameter, as kernels see it.
+  // Returns the shape of what a rank has of a parameter, as kernels see it.
   const Shape& shape_of(Param param) const { return s_.layout.of(param, s_.unit_member()).shape; }
   Attribute by_place(std::string_view axis, std::int64_t step) const {
     return s_.by_place(axis, step);

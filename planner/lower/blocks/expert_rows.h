@@ -17,7 +17,7 @@
 
 namespace zplan {
 
-// Whose replay gives what a layer computes of experts.
+// Replay of this operator gives what a layer computes of experts.
 inline constexpr OperatorSet kOfExperts = LayerOperator::kExperts;
 
 struct ExpertRows {

@@ -174,7 +174,7 @@ bool Experts::reads_input(const LayerPass& to) const {
 // As the ranks that have the experts find them.
 View Experts::counts(const LayerPass& to) const { return dispatch_->counts(to, router_); }
 
-// What of the tokens goes to experts.
+// Returns what the experts read of the tokens.
 View Experts::routed(LayerPass& to, const View& x) const {
   if (!latent_in_) return x;
   latent_in_->forward(to, x, to[latent_]);
@@ -309,7 +309,7 @@ void Experts::shared_backward(LayerPass& to, const View& x, const View& dy, cons
             {read(dx), read(sum), write(dx)});
 }
 
-// From the gradient of what the experts read to that of the tokens, which is written.
+// Computes the gradient of the tokens from that of what the experts read, and writes it.
 void Experts::dispatch_backward(LayerPass& to, const View& x, const View& dreceived, const View& dx,
                                 const std::function<void()>& beside) const {
   View drouted = dx;

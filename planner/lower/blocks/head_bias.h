@@ -22,7 +22,7 @@ class HeadBias {
   void add(Emission& to, const View& logits) const {
     to.kernel(Part::kHeadBias, KernelId::kAddBias, {update(logits), to.parameter(bias_)});
   }
-  // With the gradient of some of the logits: of the first ones, or of others.
+  // Takes the gradient of some of the logits: of the first ones, or of others.
   void backward(Emission& to, const View& dlogits, bool is_first) const {
     if (!to.trains(bias_)) return;
     const View dbias = to.gradient(bias_);

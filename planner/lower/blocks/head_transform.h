@@ -1,4 +1,4 @@
-// What stands between the norm behind the layers and the output matrix of a model of masked tokens
+// This stands between the norm behind the layers and the output matrix of a model of masked tokens
 // [Devlin19 sec 3.1]: a product of h x h, with a bias where linear layers have some, an activation,
 // a norm. Every tensor parallel rank has all of it.
 #pragma once

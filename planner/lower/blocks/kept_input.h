@@ -1,4 +1,4 @@
-// What backward reads of the input of products, for the gradients of their weights: the input
+// Backward reads this of the input of products, for the gradients of their weights: the input
 // itself or, where a plan keeps codes (planner/plan/low_precision.h), these in its stead.
 #pragma once
 

@@ -33,7 +33,7 @@ class BranchNorm {
   const ValueSpec& gradient() const { return gradient_; }
   const KeptInput& kept() const { return kept_; }
   Normed of(const LayerPass& to) const { return {to[y_], to.maybe(mean_), to[rstd_]}; }
-  // What the branch reads, of the stream that it begins with.
+  // Returns what the branch reads, of the stream that it begins with.
   View read_by_branch(const LayerPass& to, const View& stream) const {
     return block_ ? to[y_] : stream;
   }
@@ -91,8 +91,8 @@ class Branch {
 
  private:
   View body_backward(LayerPass& to, const View& added, const View& input) const;
-  // What the body reads of the norm in a forward and in a backward, and of a gradient, and what its
-  // partial sums come to: over tensor parallel ranks, unless each works on its own tokens.
+  // These return what the body reads of the norm in a forward and in a backward, and of a gradient,
+  // and its partial sums added up: over tensor parallel ranks, unless each works on its own tokens.
   View all_given(LayerPass& to, const View& y) const;
   View all_kept(LayerPass& to, const View& y) const;
   View gathered_gradient(LayerPass& to, const View& dy) const;

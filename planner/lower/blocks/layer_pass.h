@@ -27,7 +27,7 @@ inline Shape codes_of(const KernelSet& kernels, const Shape& shape) {
   return {rows[0], kernels.codes.row_bytes(rows[1]).value};
 }
 
-// That a forward needs a parameter, and the operators whose replay needs it again.
+// A forward needs this parameter, and a replay of these operators needs it again.
 struct Use {
   OperatorSet of;
   Param param;
@@ -37,8 +37,8 @@ class LayerPass : public Emission {
  public:
   explicit LayerPass(Stage& stage) : Emission(stage), ranks_(stage) {}
 
-  // Whether this forward, or replay, computes what one of these operators gives. What belongs to
-  // none is computed only when the whole layer is.
+  // Returns whether this forward, or replay, computes what one of these operators gives. What
+  // belongs to none is computed only when the whole layer is.
   virtual bool emits(OperatorSet of) const = 0;
   // Whether it computes the whole layer.
   bool emits_all() const { return emits({}); }
@@ -101,7 +101,7 @@ class LayerPass : public Emission {
   View gathered(Part part, const View& x, const char* name) {
     return ranks_.gathered(phase(), part, x, name);
   }
-  // Whether tensor parallel ranks have other tokens each, outside of what they compute together.
+  // Returns whether tensor parallel ranks have other tokens each, outside of their joint work.
   bool gathers_tokens() const { return s_.sequence_parallel(); }
   // Emits the cast of x to codes (planner/plan/low_precision.h), and what codes stand for.
   void quantize(Part part, const View& x, const View& codes) {

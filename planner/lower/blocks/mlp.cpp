@@ -3,7 +3,7 @@
 namespace zplan {
 namespace {
 
-// Whose replay gives the first product.
+// Returns the operators whose replay gives the first product.
 OperatorSet first_of(const MlpShape& shape) { return LayerOperator::kFc1 | shape.whole; }
 
 std::optional<TokenGate> make_token_gate(LayerMaker& maker, const MlpShape& shape) {

@@ -43,7 +43,7 @@ constexpr Row kRows[] = {
     {"cross_value", {"transformer.h.{}.crossattention.v", "model.layers.{}.cross_attn.v_proj"}},
     {"cross_projection",
      {"transformer.h.{}.crossattention.c_proj", "model.layers.{}.cross_attn.o_proj"}},
-    // Of mixers with a state.
+    // These are of mixers with a state.
     {"mamba_in", {"transformer.h.{}.mamba.in_proj", "model.layers.{}.mamba.in_proj"}},
     {"mamba_conv", {"transformer.h.{}.mamba.conv1d", "model.layers.{}.mamba.conv1d"}},
     {"mamba_dt_bias", {"transformer.h.{}.mamba.dt_bias", "model.layers.{}.mamba.dt_bias"}},

@@ -33,7 +33,7 @@ struct ParamSpec {
   std::int64_t balance_rate = 0;
   // Of one that is cut by columns: the dimension of `stored` that is cut, where it is not the last.
   std::optional<std::size_t> cut_dimension{};
-  // Whether an optimizer of matrices updates it as one, if it decays and is cut.
+  // An optimizer of matrices updates it as one if this is set, and it decays and is cut.
   bool is_matrix = true;
   // Of one outside the layers: what each rank has of it is worked off in so many.
   std::int32_t tiles = 1;
@@ -64,8 +64,8 @@ class ParamTable {
  public:
   explicit ParamTable(TrainedChoice train = {}) : train_(train) {}
 
-  // What is added next belongs to this operator; of a layer: of the kind that was begun last.
-  // One to which nothing is added is none.
+  // Parameters that are added next belong to this operator; one of a layer is of the kind that was
+  // begun last. An operator to which nothing is added is none.
   void begin(std::string name, Part part, Held held = Held::kByLayer) {
     const std::size_t kind = held == Held::kByLayer ? kinds_.size() - 1 : 0;
     begun_ = Operator{std::move(name), part, held, kind};

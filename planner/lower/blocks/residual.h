@@ -30,7 +30,7 @@ class Residual {
 
  private:
   bool scales() const { return factor_ != kFactorUnit; }
-  // In place, as a second step of the part.
+  // Scales x in place, as a second step of the part.
   void scale(LayerPass& to, const View& x) const;
 
   Part part_;

@@ -31,7 +31,7 @@ Param make_convolution(LayerMaker& maker, const StateShape& shape, const Split& 
   return maker.params.add(std::move(spec));
 }
 
-// What is convolved are the parts behind the gate, as many as its columns are.
+// The parts behind the gate are convolved, until they have all columns of the convolution.
 Split convolved_split(const StateShape& shape) {
   Split split{Split::Kind::kColumns, {}};
   std::int64_t sum = 0;
@@ -140,7 +140,7 @@ void StateMixer::forward(LayerPass& to, const View& x) const {
   out_.linear.forward(to, by_token(to[normed_]), to[partial()]);
 }
 
-// From the gradient of what the last product reads to that of what the first one gives.
+// Computes the gradient of the first product's result from that of the last product's input.
 View StateMixer::mix_backward(LayerPass& to, const View& dnormed) const {
   const View in = read(to[in_out_]), y = read(to[y_]);
   const View din =
@@ -174,12 +174,12 @@ View StateMixer::mix_backward(LayerPass& to, const View& dnormed) const {
   return din;
 }
 
-// One kernel gives all gradients of a part, so that they belong to the first part of a backward.
+// All gradients of a part come from one kernel, so they belong to the first part of a backward.
 void StateMixer::take_gradients(LayerPass& to) const {
   to.take_gradient(Part::kGateNorm, gain_, false);
   to.take_gradient(Part::kConvolution, conv_, false);
   if (conv_bias_) to.take_gradient(Part::kConvolution, conv_bias_, true);
-  // No two have the same role.
+  // Each of these has a role of its own.
   constexpr std::pair<Part, bool> kRoles[] = {
       {Part::kScan, true}, {Part::kScan, false}, {Part::kGateNorm, true}};
   for (std::size_t i = 0; i < vectors_.size(); ++i)

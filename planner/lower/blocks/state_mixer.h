@@ -49,9 +49,9 @@ class StateMixer : public Body {
   // Scratch of a kernel, of so many elements of 32 bit or more.
   static View scan_scratch(LayerPass& to, std::int64_t elements);
 
-  // From x and the columns of heads, the last of `in`, to y [b, s, v].
+  // Computes y [b, s, v] from x and the columns of heads, the last of `in`.
   virtual void scan(LayerPass& to, const View& x, const View& in, const View& y) const = 0;
-  // From dy to dx and those columns of din, and the gradients of its vectors.
+  // Computes dx and those columns of din from dy, and the gradients of its vectors.
   virtual void scan_backward(LayerPass& to, const View& dy, const View& x, const View& in,
                              const View& dx, const View& din) const = 0;
 

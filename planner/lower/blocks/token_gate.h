@@ -19,8 +19,8 @@ class TokenGate {
   void forward(LayerPass& to, const View& x) const;
   // y [T, f] becomes what passes.
   void pass(LayerPass& to, const View& y) const;
-  // From the gradient dy of that to the gradient of what came in, in its place, and to dx, which
-  // is written or added to as its access says.
+  // Turns the gradient dy of that into the gradient of what came in, in its place, and gives dx its
+  // part, which is written or added to as its access says.
   void backward(LayerPass& to, const View& x, const View& y, const View& dy, const View& dx) const;
 
  private:

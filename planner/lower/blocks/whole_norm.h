@@ -19,7 +19,7 @@ class WholeNorm {
   void forward(LayerPass& to, const View& qkv) const;
   // The gradient of the result becomes that of qkv.
   void backward(LayerPass& to, const View& dqkv) const;
-  // In the second part of a backward: what the first has given of the gains' gradients.
+  // Takes, in the second part of a backward, the gradients of the gains that the first has given.
   void take_gradients(LayerPass& to) const;
 
  private:

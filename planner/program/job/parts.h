@@ -87,8 +87,8 @@ ZPLAN_PART(ExpertFactors, "expert_factors")
 // Frozen parameters of a layer whose matrices are codes: norms, biases, the router.
 ZPLAN_PART(Plain, "plain")
 
-// Of experts: the gate of the one that all tokens share, and the products before and behind those
-// of fewer elements.
+// These are of experts: the gate of the one that all tokens share, and the products before and
+// behind those of fewer elements.
 ZPLAN_PART(SharedGate, "shared_gate")
 ZPLAN_PART(LatentIn, "latent_in")
 ZPLAN_PART(LatentOut, "latent_out")

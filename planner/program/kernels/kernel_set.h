@@ -28,8 +28,8 @@ enum class RunsOn : std::uint8_t { kCpu, kCuda, kNowhere };
 enum class LayerProducts : std::uint8_t { kAsStored, kFp8, kRoundedToFp8 };
 inline constexpr std::int64_t kFp8Block = 128;
 
-// How operands of 8 or 4 bits are stored: codes, and for each `block` of them in a row (0: for the
-// whole row) a scale of so many bytes. `name` is that of the format in hardware profiles.
+// Operands of 8 or 4 bits are stored as codes and, for each `block` of them in a row (0: for the
+// whole row), a scale of so many bytes. `name` is that of the format in hardware profiles.
 struct CodeFormat {
   std::string_view name = "fp8";
   int bits = 8;

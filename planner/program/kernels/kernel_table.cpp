@@ -123,8 +123,8 @@ std::int64_t key_size(const Shape& qkv, std::int64_t heads, std::int64_t value_s
   return (qkv[3] - value_size) / (heads / qkv[2] + 1);
 }
 
-// Of s queries and keys those that see each other: all, the earlier ones, or the last w of them,
-// or both ways w on either side. [derived]
+// Counts the pairs of s queries and keys that see each other: all, the earlier ones, or the last w
+// of them, or both ways w on either side. [derived]
 std::int64_t seen_pairs(std::int64_t s, std::int64_t window, bool both_ways) {
   const std::int64_t w = window == 0 ? s : std::min(window, s);
   if (both_ways) return s * (2 * w - 1) - w * (w - 1);
@@ -298,7 +298,7 @@ Demand gated_norm(Operands o) {
           .bytes = o[y].bytes() * times};
 }
 
-// Of states that kernels go through in chunks of Q of s tokens, in 32 bit between chunks.
+// Kernels go through s tokens in chunks of Q; states of Mamba-2 are in 32 bit between chunks.
 constexpr std::int64_t kStateBytes = 4;
 
 struct ScanWork {

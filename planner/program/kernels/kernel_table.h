@@ -54,10 +54,10 @@ struct Demand {
   AttentionWork attention{};  // of WorkKind::kAttention
 };
 
-// Which kernel sets have a kernel: those that fuse attention or do not, that merge what attention
-// to several blocks of keys gives, that fuse neighbours, that have dropout, that round the operands
-// of products to fp8, that store operands as codes (with no body for CUDA); kPlannedOnCuda and
-// kExperts: all, but those for CUDA without a body of it.
+// This says which kernel sets have a kernel: those that fuse attention or do not, that merge what
+// attention to several blocks of keys gives, that fuse neighbours, that have dropout, that round
+// the operands of products to fp8, that store operands as codes (with no body for CUDA);
+// kPlannedOnCuda and kExperts: all, but those for CUDA without a body of it.
 enum class Sets : std::uint8_t {
   kAll,
   kPlannedOnCuda,

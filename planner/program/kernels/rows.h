@@ -462,7 +462,7 @@ ZPLAN_KERNEL(CentredNormBackward, "centred_norm_backward",
                  "scratch:s",
              .kind = kMem, .demand = streaming<13, 0>, .sets = Sets::kPlannedOnCuda,
              .source = "[Ba16]", .what = "Is the gradient of centred_norm_forward.")
-// Of heads together, in two steps each, between which ranks that share them add up the sums.
+// These norms of heads together have two steps; ranks that share heads add up sums in between.
 ZPLAN_KERNEL(WholeNormSquares, "whole_norm_squares",
              .operands = "x:rc[b,s,n,d] kept:wc[b,s,m,d] sums:wt[b*s]", .attributes = "first?",
              .kind = kMem, .demand = some_heads<2, 1>, .sets = Sets::kPlannedOnCuda,

@@ -288,7 +288,7 @@ TEST(HuggingFace, ReadsWhatExpertsHaveBesides) {
               Contains(HasSubstr("/num_mtp_modules is left out")));
 }
 
-// Whether embeddings are tied may stand beside the part that has the sizes.
+// The key that ties embeddings may stand beside the part that has the sizes.
 TEST(HuggingFace, LooksForTiedEmbeddingsAroundTheTextPart) {
   const auto tied = [](const std::string& around, const std::string& inside) {
     return read(R"({"model_type": "qwen3_vl", "vision_config": {})" + around +

@@ -1,5 +1,5 @@
-// What training scripts say of LoRA, in the spellings of PEFT, TRL, LLaMA-Factory, Axolotl and
-// Megatron-Bridge, and what is asked for where no key says it.
+// These tests read what training scripts say of LoRA, in the spellings of PEFT, TRL, LLaMA-Factory,
+// Axolotl and Megatron-Bridge, and what is asked for where no key says it.
 #include "planner/foreign/frameworks/trained_keys.h"
 
 #include <gmock/gmock.h>

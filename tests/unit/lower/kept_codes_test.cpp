@@ -51,7 +51,7 @@ TEST(KeptCodes, StandInTheStreamsPlace) {
   EXPECT_EQ(codes.at("attention"), plain.at("attention"));
 }
 
-// What the format says of a row: blocks of 32 with a byte each, or of 16 with codes of 4 bits.
+// The format says how long a row is: blocks of 32 with a byte each, or of 16 with 4-bit codes.
 TEST(KeptCodes, AreAsLongAsTheFormatSays) {
   EXPECT_EQ(find_kernel_set("cuda.sm90.fp8").codes.row_bytes(4096).value, 4096 + 4);
   EXPECT_EQ(find_kernel_set("cuda.sm90.fp8_block").codes.row_bytes(4096).value, 4096 + 32 * 4);
@@ -59,7 +59,7 @@ TEST(KeptCodes, AreAsLongAsTheFormatSays) {
   EXPECT_EQ(find_kernel_set("cuda.sm100.nvfp4").codes.row_bytes(4096).value, 2048 + 256);
 }
 
-// With sequence parallelism ranks gather a byte for each element of the norms in place of two, and
+// Ranks with sequence parallelism gather a byte for each element of the norms in place of two, and
 // of the gradients of what a branch adds; what the ends of the model gather is as before.
 TEST(KeptCodes, AreWhatTensorParallelRanksGather) {
   using Gathers = std::map<std::string, std::int64_t>;

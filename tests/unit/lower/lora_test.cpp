@@ -263,7 +263,7 @@ TEST(Lora, IsRefusedInOneLine) {
             "the factors of LoRA are cut over all ranks: no one rank owns them");
 }
 
-// As [Zhao23]'s fp32 parameters are what is trained, frozen ones have no fp32 copy.
+// Frozen parameters have no fp32 copy, since [Zhao23]'s fp32 parameters are the trained ones.
 TEST(LoraBase, IsKeptInTheComputeTypeWhateverTheRecipe) {
   const ModelConfig model = load_model("tiny-llama");
   Plan plan = plan_of(Trained::kLora);

@@ -45,9 +45,9 @@ TEST(CoreCalibration, EveryTimeIsPositiveAndEveryPlaceOccursOnce) {
   std::filesystem::remove(directory);
 }
 
-// Of sets with and without fused attention; those of the host, of attention that stores its
-// probabilities in products of one head, to blocks of other ranks or with a bias, of casts to codes
-// and of recurrences take the rates.
+// Cases are of sets with and without fused attention; kernels of the host, of attention that stores
+// its probabilities in products of one head, to blocks of other ranks or with a bias, of casts to
+// codes and of recurrences take the rates.
 TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
   const std::set<KernelId> without{KernelId::kLoadBatch,
                                    KernelId::kStepScalars,

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kTokens = 3, kHeads = 4, kSize = 5, kWidth = kHeads * kSize;
 constexpr double kEpsilon = 1e-5;
 
-// What one of two ranks has: two of the heads, behind a head of other things.
+// Each of two ranks has two of the heads, behind a head of other things.
 struct Rank {
   std::vector<double> x = buffer<double>(kTokens * 3 * kSize), kept = buffer<double>(kTokens * 10);
   std::vector<double> gain, dgain = buffer<double>(10);
