@@ -54,7 +54,7 @@ class KernelTables {
   const std::string& name() const { return name_; }
   int attention_generation() const { return zplan::attention_generation(name_); }
   // Returns the time in a short burst: by the table, or by tiles where it lacks rows of the format.
-  // The time in 8 or 4 bits includes the cast of the first operand.
+  // The time in 8 or 4 bits includes what casts that product; it is never below that of the peak.
   Seconds product(const ProductSize& size, std::string_view format, ProductPhase phase,
                   const DeviceProfile& device) const;
   // Of what training takes over a burst; 1: no rows of training.

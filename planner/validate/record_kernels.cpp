@@ -68,10 +68,9 @@ double launched_share(const RunRecord& run) {
 
 // [TransformerEngine pytorch/graph.py] Gradients of what a graph gives and of what it reads, which
 // are [T, h] each, lie in places of its own; those of pipeline stages share them.
-Bytes held_by_graphs(const RunRecord& run, const PlannedRun& planned) {
-  const ModelConfig& model = planned.model;
-  const Plan& plan = planned.plan;
-  if (plan.parallel.pp > 1) return {0};
+Bytes held_by_graphs(const RunRecord& run, const ModelConfig& model) {
+  const RunParallel& ranks = run.parallel;
+  if (ranks.pp > 1) return {0};
   const bool has_parts = model.has_pattern();
   std::int64_t graphs = 0;
   if (has_module(run, "attn"))
@@ -79,8 +78,9 @@ Bytes held_by_graphs(const RunRecord& run, const PlannedRun& planned) {
   if (has_module(run, "mamba")) graphs += model.layers_with(Mixer::kMamba);
   if (has_module(run, "moe_router")) graphs += model.expert_layers();
   constexpr std::int64_t kGradients = 2, kStored = 2;
-  const std::int64_t tokens = run.micro_batch.value_or(1) * run.model.seq / plan.parallel.cp /
-                              (plan.parallel.sequence_parallel ? plan.parallel.tp : 1);
+  const std::int64_t sequence_ranks =
+      ranks.cp.value_or(1) * (ranks.sequence_parallel.value_or(false) ? ranks.tp : 1);
+  const std::int64_t tokens = run.micro_batch.value_or(1) * run.model.seq / sequence_ranks;
   return {graphs * kGradients * kStored * tokens * model.hidden};
 }
 
@@ -201,7 +201,7 @@ void choose_launches(const RunRecord& run, PlannedRun& out) {
     out.plan.launch = LaunchMode::kStream;
     rates.host_forward *= launched;
     rates.host_backward *= launched;
-    out.cluster.memory.graphs = held_by_graphs(run, out);
+    out.cluster.memory.graphs = held_by_graphs(run, out.model);
     out.flags.push_back("graphs of some modules: as so many fewer launches");
   }
   rates.foreach_update = said.foreach_update.value_or(rates.foreach_update);

@@ -26,7 +26,7 @@ class BlockPass : public LayerPass {
   View parameter(Param param) override { return read(view("", param)); }
   View gradient(Param param) override { return write(view("grad.", param)); }
   void done(Param param) override { closed.push_back(params_.spec(param).name); }
-  bool emits(std::optional<LayerOperator>) const override { return true; }
+  bool emits(OperatorSet) const override { return true; }
   bool replays_selectively() const override { return false; }
   std::int64_t layer() const override { return 0; }
   bool are_together(Param, Param) const override { return true; }

@@ -40,7 +40,7 @@ KernelSet cpu_set(DType compute, bool fused_attention, bool fused_neighbours) {
   return set;
 }
 
-// An operand has one scale, or blocks as in [DeepSeek24b sec 3.3.2], [OCP-MX] or [Abecassis25].
+// A row of codes has one scale, or blocks as in [DeepSeek24b sec 3.3.2], [OCP-MX] or [Abecassis25].
 constexpr CodeFormat kPerTensor{}, kBlocks{.name = "fp8_block", .block = kFp8Block},
     kMxFp8{.name = "mxfp8", .block = 32, .scale_bytes = 1},
     kNvFp4{.name = "nvfp4", .bits = 4, .block = 16, .scale_bytes = 1};

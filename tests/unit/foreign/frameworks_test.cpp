@@ -74,6 +74,19 @@ TEST(Frameworks, WhatIsReadIsWrittenAsThat) {
   }
 }
 
+// Modules of Megatron-LM that are recomputed come back as the operators they were.
+TEST(Frameworks, OperatorsAreModulesOfMegatron) {
+  using enum LayerOperator;
+  const ModelConfig model = load_model("mixtral-8x7b");
+  Plan plan = plans(load_model("llama3-8b")).front();
+  plan.model = model.name;
+  plan.dispatcher = Dispatcher::kAllToAll;
+  plan.recompute = {{.mode = Recompute::kOperators, .operators = {kAttention, kNorm, kExperts}}};
+  ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+  const Plan read = read_keys(find_framework("megatron"), plan, model, cluster()).plan;
+  EXPECT_EQ(read.recompute, plan.recompute);
+}
+
 // A decision that a framework has is not lost on the way.
 TEST(Frameworks, EachSaysWhatItHas) {
   const ModelConfig model = load_model("llama3-8b");

@@ -161,6 +161,26 @@ TEST(KernelTables, V100HasItsOwnTableAndSettles) {
   EXPECT_GT(v100.sustained, 1.05);
 }
 
+// Casts of products of experts are of each of them; the gradient of weights reads what the others
+// have cast. A product in MXFP8 reads its operand once, one in NVFP4 twice.
+TEST(KernelTables, ProductsInCodesCastTheirFirstOperand) {
+  const DeviceProfile device = load_cluster("dgx-b200").node.device;
+  const auto cast = [&](const char* format, ProductPhase phase, std::int64_t batch) {
+    const ProductSize size{4096, 1024, 2048, batch};
+    const KernelTables none("none");
+    return (none.product(size, format, phase, device) - tile_time(size, format, device)).value;
+  };
+  constexpr auto kForward = ProductPhase::kForward, kWeights = ProductPhase::kWeightGradient;
+  const double rate = device.memory_bandwidth.value * 0.8, kernel = 10e-6 / 3;
+  const double elements = 4096.0 * 2048;
+  EXPECT_NEAR(cast("mxfp8", kForward, 1), 3 * kernel + 4 * elements / rate, 1e-9);
+  EXPECT_NEAR(cast("nvfp4", kForward, 1), 4 * kernel + 5.125 * elements / rate, 1e-9);
+  EXPECT_NEAR(cast("mxfp8", kWeights, 1), 2 * kernel, 1e-9);
+  EXPECT_NEAR(cast("mxfp8", kForward, 8), 8 * cast("mxfp8", kForward, 1), 1e-9);
+  EXPECT_NEAR(cast("fp8", kWeights, 1), 3 * kernel + 5 * elements / rate, 1e-9);
+  EXPECT_EQ(cast("bf16", kForward, 8), 0);
+}
+
 TEST(KernelTables, ADeviceWithoutATableIsCutIntoTiles) {
   const DeviceProfile device = a100();
   const KernelTables none("none");

@@ -801,7 +801,11 @@ TEST(Legality, TokensAreExchangedBesideAnotherMicroBatchWhereOneIsThere) {
   EXPECT_THAT(of_moe([](Plan& p) {
                 p.recompute = {{Recompute::kFull, 1}, {}};
               }),
-              says("recompute none, selective or operators, not full"));
+              says("recompute none, selective or other operators"));
+  EXPECT_THAT(of_moe([](Plan& p) {
+                p.recompute = {{Recompute::kOperators, 0, {LayerOperator::kExperts}}};
+              }),
+              says("a replay of whole layers or of experts exchanges their tokens again"));
   const auto weights = [](Plan& p) { p.overlap = {}, p.overlap.weight_gradients = true; };
   EXPECT_EQ(of_moe(weights), std::nullopt);
   EXPECT_THAT(of_moe([&](Plan& p) { weights(p), p.parallel.ep = 1; }), says("ep 2 or more"));

@@ -210,6 +210,40 @@ TEST(RecordExperts, DispatchersThatNobodyKnowsAreTakenForAnAllToAll) {
   EXPECT_THAT(other.flags, Contains("experts exchanged by all-to-all instead of pplx"));
 }
 
+// On devices where links and not multiprocessors limit them these change nothing.
+TEST(RecordExperts, LinksAreAsFastAsTheMultiprocessorsOfTheExchange) {
+  const auto links = [](const char* device, std::int32_t multiprocessors) {
+    return planned({{"/hardware/device", device},
+                    {"/experts/dispatcher", "hybridep"},
+                    {"/experts/communication_sms", multiprocessors}},
+                   experts())
+        .cluster.stack.token_links;
+  };
+  EXPECT_DOUBLE_EQ(links("b200_sxm_180gb", 24), 0.7);
+  EXPECT_DOUBLE_EQ(links("b200_sxm_180gb", 12), 0.35);
+  EXPECT_DOUBLE_EQ(links("b200_sxm_180gb", 48), StackRates{}.token_links) << "of the links";
+  EXPECT_DOUBLE_EQ(links("h100_sxm5_80gb", 12), StackRates{}.token_links);
+}
+
+// AutoModel's forced balance gives a token 6 neighbours of 128 experts: as if of a group of 8.
+TEST(RecordExperts, NeighboursAreAsOfOneGroupThatDividesThem) {
+  const auto shape = [](std::int64_t count, std::int64_t chosen) {
+    return *planned({{"/software/name", "NeMo AutoModel"},
+                     {"/model/experts/count", count},
+                     {"/model/experts/top_k", chosen},
+                     {"/parallel/tp", 1},
+                     {"/parallel/dp", 8},
+                     {"/parallel/sequence_parallel", false},
+                     {"/experts/routing", "balanced"}},
+                    experts())
+                .model.experts;
+  };
+  EXPECT_EQ(shape(128, 8).groups, 16);
+  EXPECT_EQ(shape(128, 6).groups, 16);
+  EXPECT_EQ(shape(512, 22).groups, 16);
+  EXPECT_EQ(shape(512, 22).groups_per_token, 1);
+}
+
 TEST(RecordExperts, AreWholeWhereNothingElseSpreadsThem) {
   const Json tensor = with(experts(), {{"/parallel/tp", 4}, {"/parallel/dp", 2}});
   const PlannedRun folded = planned({{"/parallel/ep", 8}}, tensor);
@@ -330,6 +364,10 @@ TEST(RecordRecompute, ModulesAreOperatorsOfTheLayersThatHaveThem) {
   EXPECT_EQ(mixed.plan.recompute[0].layers, 2) << "those without experts";
   EXPECT_EQ(mixed.plan.recompute[0].operators, (OperatorSet{kFc1, kActivation}));
   EXPECT_EQ(mixed.plan.recompute[1].operators, OperatorSet{kActivation});
+  const PlannedRun whole = planned({{"/recompute/modules", {"moe"}}}, experts());
+  ASSERT_EQ(whole.plan.recompute.size(), 2u);
+  EXPECT_EQ(whole.plan.recompute[0].mode, Recompute::kNone) << "layers without experts";
+  EXPECT_EQ(whole.plan.recompute[1].operators, OperatorSet{kExperts});
 }
 
 TEST(RecordRecompute, NoModuleIsPassedOverInSilence) {
@@ -543,6 +581,20 @@ TEST(RecordKernels, GraphsOfSomeModulesLeaveTheOthersLaunches) {
   const PlannedRun both =
       planned({{"/software/cuda_graphs", true}, {"/software/graphed_modules", {"attn", "mlp"}}});
   EXPECT_EQ(both.plan.launch, LaunchMode::kGraph);
+}
+
+// Two gradients of 2 x 2048 tokens of 1024 elements of 2 bytes for each layer, cut over 2 ranks.
+TEST(RecordKernels, GraphsOfSomeModulesHoldGradientsAndAPool) {
+  const auto held = [](Changes changes) { return planned(changes).cluster.memory.graphs; };
+  EXPECT_EQ(held({}), std::nullopt);
+  EXPECT_EQ(held({{"/software/cuda_graphs", true}, {"/software/graphed_modules", {"attn"}}}),
+            Bytes{8 * 2 * 2 * 2 * 2048 / 2 * 1024});
+  EXPECT_EQ(held({{"/software/cuda_graphs", true},
+                  {"/software/graphed_modules", {"attn"}},
+                  {"/parallel/pp", 2},
+                  {"/parallel/dp", 2}}),
+            Bytes{0})
+      << "stages share them";
 }
 
 TEST(RecordChecks, ContradictionsAreToldAtTheirKey) {

@@ -97,6 +97,8 @@ std::vector<Json> bases() {
       with(base(), {{"/software/name", "a trainer of ours"}}),
       with(experts(), {{"/parallel/ep", 2}}),
       with(experts(), {{"/experts/routing", "balanced"}}),
+      with(experts(),
+           {{"/hardware/device", "b200_sxm_180gb"}, {"/experts/dispatcher", "hybridep"}}),
       with(fsdp(), {{"/precision/compute", "fp16"}, {"/hardware/device", "v100_sxm3_32gb"}}),
   };
 }
