@@ -49,9 +49,9 @@ struct MambaShape {
   }
 };
 
-// Gated delta net [Yang24b sec 3]. One product gives queries, keys, values and a gate z, and of each
-// head of values a and b: a convolution as above, without a bias, for the former three, and for
-// each head of values a state of `key_size` x `value_size`.
+// Gated delta net [Yang24b sec 3]. One product gives queries, keys, values and a gate z, and of
+// each head of values a and b: a convolution as above, without a bias, for the former three, and
+// for each head of values a state of `key_size` x `value_size`.
 struct DeltaShape {
   std::int64_t key_heads = 0;  // of queries and of keys; each serves several of values
   std::int64_t value_heads = 0;

@@ -67,8 +67,8 @@ struct TypeLetter {
   char letter;
 };
 constexpr TypeLetter kMixerTypes[] = {{"mamba", 'M'},     {"linear_attention", 'M'},
-                                 {"attention", '*'}, {"full_attention", '*'},
-                                 {"moe", 'E'},       {"mlp", '-'}};
+                                      {"attention", '*'}, {"full_attention", '*'},
+                                      {"moe", 'E'},       {"mlp", '-'}};
 
 char letter_of(const JsonNode& layer) {
   std::vector<std::string> words;

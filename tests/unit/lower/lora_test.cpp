@@ -360,9 +360,10 @@ TEST(LoraBase, IsRefusedInOneLine) {
             "a base in f32 is cast as it is gathered: it needs ZeRO stage 3, not 0");
   EXPECT_EQ(refusal(BaseType::kF32, [](Plan& p) { p.kernel_set = "cpu.f32"; }),
             "kernel set cpu.f32 computes in f32: a base in f32 needs 16-bit kernels; compute");
-  EXPECT_EQ(refusal(BaseType::kNf4Double, [](Plan& p) { p.parallel.tp = 2; }),
-            "double quantisation has a constant for 256 blocks of a whole matrix, which tp 2 and ep "
-            "1 cut: it needs tp 1 and ep 1; base nf4 does not");
+  EXPECT_EQ(
+      refusal(BaseType::kNf4Double, [](Plan& p) { p.parallel.tp = 2; }),
+      "double quantisation has a constant for 256 blocks of a whole matrix, which tp 2 and ep "
+      "1 cut: it needs tp 1 and ep 1; base nf4 does not");
   EXPECT_EQ(refusal(BaseType::kNf4, [](Plan& p) { p.parallel.tp = 2; }),
             "tp 2 cuts the blocks of 64 elements that share a scale; base compute has none");
   EXPECT_EQ(refusal(BaseType::kNf4, [](Plan& p) { p.train.what = Trained::kAll; }),
