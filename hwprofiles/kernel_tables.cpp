@@ -120,8 +120,8 @@ Seconds tile_time(const ProductSize& size, std::string_view format, const Device
 
 namespace {
 
-// The quantisation of x before a product: what it starts and ends, and the bytes that it moves per
-// element of x.
+// The quantisation of x before products: the kernels of all of them, and the bytes that it moves
+// per element of x.
 struct Cast {
   double kernels, moved;
 };
@@ -133,10 +133,12 @@ constexpr Cast kNoCast{0, 0};
 // [TransformerEngine] A block of MXFP8 has its scale to itself: x is read once and written along
 // rows and along columns. Of NVFP4 the tensor has a scale besides, for which it is read before.
 // What is along columns the gradient of the weights reads, which casts nothing more. Before each
-// product the scales of either operand are put into the order that tensor cores read.
-Cast cast_of(std::string_view format, ProductPhase phase) {
+// product the scales of either operand are put into the order that tensor cores read. Where the
+// products of experts are one kernel, so are these of all of them; casts to one scale stay apart.
+Cast cast_of(std::string_view format, ProductPhase phase, std::int64_t batch) {
   if (!is_of_codes(format)) return kNoCast;
-  if (format != "mxfp8" && format != "nvfp4") return kCastOfRows;
+  if (format != "mxfp8" && format != "nvfp4")
+    return {kCastOfRows.kernels * static_cast<double>(batch), kCastOfRows.moved};
   constexpr double kOrders = 2, kStored = 2;
   if (phase == ProductPhase::kWeightGradient || phase == ProductPhase::kShortWeightGradient)
     return {kOrders, 0};
@@ -147,9 +149,8 @@ Cast cast_of(std::string_view format, ProductPhase phase) {
 
 Seconds with_cast(const ProductSize& size, std::string_view format, const Cast& cast,
                   const DeviceProfile& device) {
-  const auto batch = static_cast<double>(size.batch);
-  const double bytes = cast.moved * batch * static_cast<double>(size.m * size.k);
-  return tile_time(size, format, device) + kCastKernel * (cast.kernels * batch) +
+  const double bytes = cast.moved * static_cast<double>(size.batch * size.m * size.k);
+  return tile_time(size, format, device) + kCastKernel * cast.kernels +
          Seconds{bytes / (device.memory_bandwidth.value * kProductMemoryRate)};
 }
 
@@ -192,7 +193,7 @@ Seconds KernelTables::burst(const ProductSize& size, std::string_view format, Pr
   Products& products = own->second;
   if (!products.read) read_products(format, device, products.points);
   products.read = true;
-  const Seconds tiles = with_cast(size, format, cast_of(format, phase), device);
+  const Seconds tiles = with_cast(size, format, cast_of(format, phase, size.batch), device);
   if (products.points.at.empty() || size.batch > 1) return tiles;
   const auto [at, is_new] = products.known.try_emplace(size);
   if (is_new) at->second = std::exp(products.points.mean_near(place_of(size), kScale));

@@ -137,8 +137,7 @@ LayerFeatures read_layer_features(JsonObject& object);
 
 // Those that are not as in GPT-2 or Llama, as a file writes them.
 using FeatureValue = std::variant<std::int64_t, bool, std::string_view, double, std::string>;
-std::vector<std::pair<std::string_view, FeatureValue>> shown_features(
-    const LayerFeatures& features);
+std::vector<std::pair<std::string_view, FeatureValue>> shown_features(const LayerFeatures& x);
 
 // Of a model beside these features.
 struct FeatureSurroundings {
@@ -152,7 +151,7 @@ struct FeatureContradiction {
   std::string_view field;
   std::string message;
 };
-std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& features,
+std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& x,
                                                            const FeatureSurroundings& model);
 
 std::string_view name(Activation activation);

@@ -72,10 +72,10 @@ struct DeltaShape {
 
 // Reads the pattern of so many layers; fails naming a letter that it does not know.
 LayerPattern read_pattern(const JsonNode& node, std::int64_t layers);
-// The same of words that are known to be right.
-LayerPattern pattern_of(std::string_view words, std::int64_t layers);
+// The same of a text that is known to be right.
+LayerPattern pattern_of(std::string_view text, std::int64_t layers);
 // Returns why a text is no pattern of so many layers; empty: it is one.
-std::string pattern_fault(std::string_view words, std::int64_t layers);
+std::string pattern_fault(std::string_view text, std::int64_t layers);
 // "M", "GE"
 std::string layer_word(const LayerParts& parts);
 // The shortest words of it.

@@ -73,6 +73,7 @@ Reason choose_experts(const RunRecord& run, PlannedRun& out) {
     out.plan.expert_imbalance = stated.imbalance.value_or(is_even ? kEven : kUsualImbalance);
   if (stated.routing == "balanced" && out.cluster.stack.even_neighbours)
     choose_neighbours(*out.model.experts);
+  if (stated.fused_mlp.value_or(false)) out.cluster.stack.grouped_apart = 0;
   if (!is_even && !stated.imbalance) {
     out.flags.push_back(
         fmt::format("busiest experts taken as having {} times the mean to do", kUsualImbalance));

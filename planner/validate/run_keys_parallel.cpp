@@ -223,8 +223,10 @@ std::vector<RunKey> expert_kernel_keys() {
   return {
       aside("/experts/grouped_gemm", kFlag, "experts one after the other",
             "the products of all experts are one kernel", "false", "true"),
-      aside("/experts/fused_mlp", kFlag, "the MLP of experts in one kernel",
-            "product, activation and casts are one kernel", "true", "false"),
+      of_experts<&RunExperts::fused_mlp>(
+          "/experts/fused_mlp",
+          {.meaning = "product, activation and casts of all experts are one kernel",
+           .example = "true"}),
       aside("/experts/permute_fused", kFlag, "tokens permuted by a fused kernel",
             "tokens are sorted by expert in one kernel, or as they are sent", "true", "false"),
       aside("/experts/router_type", kText, "the router's scores in another type",

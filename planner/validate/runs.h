@@ -109,6 +109,7 @@ struct RunExperts {
   std::optional<std::string> dispatcher, routing;
   std::optional<double> capacity_factor, imbalance;
   std::optional<bool> dropless;
+  std::optional<bool> fused_mlp;
   std::optional<std::int32_t> communication_sms;  // that the kernels of the exchange keep
 };
 

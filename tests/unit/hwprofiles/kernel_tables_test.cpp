@@ -161,8 +161,9 @@ TEST(KernelTables, V100HasItsOwnTableAndSettles) {
   EXPECT_GT(v100.sustained, 1.05);
 }
 
-// Casts of products of experts are of each of them; the gradient of weights reads what the others
-// have cast. A product in MXFP8 reads its operand once, one in NVFP4 twice.
+// Casts to one scale are kernels of each product of experts, those of blocks of all of them; the
+// gradient of weights reads what the others have cast. A product in MXFP8 reads its operand once,
+// one in NVFP4 twice.
 TEST(KernelTables, ProductsInCodesCastTheirFirstOperand) {
   const DeviceProfile device = load_cluster("dgx-b200").node.device;
   const auto cast = [&](const char* format, ProductPhase phase, std::int64_t batch) {
@@ -176,7 +177,8 @@ TEST(KernelTables, ProductsInCodesCastTheirFirstOperand) {
   EXPECT_NEAR(cast("mxfp8", kForward, 1), 3 * kernel + 4 * elements / rate, 1e-9);
   EXPECT_NEAR(cast("nvfp4", kForward, 1), 4 * kernel + 5.125 * elements / rate, 1e-9);
   EXPECT_NEAR(cast("mxfp8", kWeights, 1), 2 * kernel, 1e-9);
-  EXPECT_NEAR(cast("mxfp8", kForward, 8), 8 * cast("mxfp8", kForward, 1), 1e-9);
+  EXPECT_NEAR(cast("mxfp8", kForward, 8), 3 * kernel + 8 * 4 * elements / rate, 1e-9);
+  EXPECT_NEAR(cast("fp8", kForward, 8), 8 * cast("fp8", kForward, 1), 1e-9);
   EXPECT_NEAR(cast("fp8", kWeights, 1), 3 * kernel + 5 * elements / rate, 1e-9);
   EXPECT_EQ(cast("bf16", kForward, 8), 0);
 }
