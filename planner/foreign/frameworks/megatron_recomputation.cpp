@@ -29,11 +29,18 @@ void read_selective(const KeysToPlan& to) {
   const std::vector<JsonNode> words =
       modules->is_array() ? modules->items() : std::vector<JsonNode>{*modules};
   for (const JsonNode& word : words) {
-    const OperatorSet more = operators_of(word.string());
+    const std::string module = word.string();
+    if (module.starts_with("moe") && !to.around.model.experts) {
+      to.config.add(
+          Trouble::kNoEffect, option,
+          fmt::format("{} is of experts, of which the model has none", in_quotes(module)));
+      continue;
+    }
+    const OperatorSet more = operators_of(module);
     operators = operators | more;
     if (more.empty())
       to.config.add(Trouble::kNotModelled, option,
-                    fmt::format("{} is counted as kept", in_quotes(word.string())));
+                    fmt::format("{} is counted as kept", in_quotes(module)));
   }
   if (!operators.empty())
     to.plan.recompute = {{.mode = Recompute::kOperators, .operators = operators}};

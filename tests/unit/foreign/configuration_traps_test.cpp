@@ -333,6 +333,17 @@ TEST(MegatronTraps, WhatIsBesideTheExchangeOfExperts) {
             "error");
 }
 
+TEST(MegatronTraps, ModulesOfExpertsNeedExperts) {
+  const std::string modules = "--recompute-modules";
+  const std::string text = std::string(kOptions) + "--recompute-granularity selective " + modules;
+  const auto operators = [](const Read& file) { return file.setup.plan.recompute[0].operators; };
+  const Read experts = read("a.sh", text + " moe layernorm --num-experts 8");
+  EXPECT_EQ(operators(experts), (OperatorSet{LayerOperator::kNorm, LayerOperator::kExperts}));
+  const Read dense = read("a.sh", text + " moe layernorm");
+  EXPECT_EQ(dense.kind_of(modules), "no_effect");
+  EXPECT_EQ(operators(dense), OperatorSet{LayerOperator::kNorm});
+}
+
 TEST(MegatronTraps, FormatsOfProductsAreTheirRecipes) {
   const auto plan_of = [](const std::string& more) {
     return read("a.sh", std::string(kOptions) + more).setup.plan;
