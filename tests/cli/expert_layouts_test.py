@@ -55,6 +55,14 @@ class ExpertLayouts(CliTest):
         self.assertLess(row["low_s"], row["measured_s"])
         self.assertGreater(row["high_s"], row["measured_s"])
 
+    def test_of_six_runs_those_that_ran_out_of_memory_do_not_fit(self):
+        runs = [json.loads(line) for line in (DATA / "expert_runs.jsonl").read_text().splitlines()]
+        six = [run for run in runs if run["id"].startswith("mbridge_skills/nemotron3_nano_16h100_")]
+        self.assertEqual(len(six), 6)
+        file = self.write("six.jsonl", "".join(json.dumps(run) + "\n" for run in six))
+        for row in self.good_json("validate", file)["rows"]:
+            self.assertEqual(row["fits"], not row["out_of_memory"], row["id"])
+
     def test_what_twice_the_imbalance_would_cost_is_said(self):
         text = self.good("plan", "--model", "qwen3-30b-a3b", "--cluster", "dgx-h100x2", "--ep", "8")
         said = re.search(
