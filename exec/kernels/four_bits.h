@@ -18,6 +18,9 @@
 
 namespace zplan::exec {
 
+inline constexpr std::int64_t kCodeBlock = 64;          // values that share a scale
+inline constexpr std::int64_t kScalesOfConstant = 256;  // and scales of 8 bits a constant
+
 using CodeTable = std::array<double, 16>;  // by code
 
 inline constexpr CodeTable kNormalFloat{-1.0,

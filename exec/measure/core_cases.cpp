@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "exec/kernels/four_bits.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/program/kernels/kernel_table.h"
 
@@ -38,8 +39,6 @@ constexpr std::int64_t kRow = 512;          // elements of a row
 constexpr std::int64_t kVocabulary = 8192;  // of a row of logits
 constexpr std::int64_t kSquare = 128;       // sequence of stored probabilities
 constexpr std::int64_t kStateBlock = 256;   // moments that share a scale
-constexpr std::int64_t kCodeBlock = 64;     // 4-bit codes that share a scale
-constexpr std::int64_t kCodeBlocks = 256;   // that share a constant
 constexpr std::size_t kAllOperands = 100;
 
 Sizes flat(std::int64_t n) { return {{"*", n}, {"n", n}}; }
@@ -119,7 +118,7 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
       return {{"e", n},
               {"m", n / 2},
               {"n", ceil_div(n, kCodeBlock)},
-              {"p", ceil_div(n, kCodeBlock * kCodeBlocks)}};
+              {"p", ceil_div(n, kCodeBlock * kScalesOfConstant)}};
     case KernelId::kAdamW8Bit:
       return {{"n", n}, {"k", ceil_div(n, kStateBlock)}};
     case KernelId::kAdafactorSums:

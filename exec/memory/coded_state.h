@@ -9,9 +9,6 @@
 
 namespace zplan::exec {
 
-inline constexpr std::int64_t kCodeBlock = 64;          // values that share a scale
-inline constexpr std::int64_t kScalesOfConstant = 256;  // and scales of 8 bits a constant
-
 // Whole blocks of values; two codes a byte.
 void encode(Codes codes, std::span<const double> values, std::uint8_t* to);
 

@@ -213,9 +213,14 @@ const KernelSet* built_in_kernels(const Job& job) {
 }
 
 std::string_view format_of(const Program& program, const Node& node, const KernelSet* kernels) {
-  const bool fp8 =
-      kernels != nullptr && multiplies_in_fp8(*kernels, node.kernel, program.operands(node));
-  return fp8 ? kernels->codes.name : peak_name(program.operands(node)[0].dtype);
+  const std::string_view stored = peak_name(program.operands(node)[0].dtype);
+  if (kernels == nullptr) return stored;
+  // [Jordan24] Newton and Schulz's iteration is stable in bf16, in which software runs it.
+  constexpr int kFirstWithBf16 = 80;
+  if (node.kernel == KernelId::kOrthogonalise && kernels->capability >= kFirstWithBf16)
+    return "bf16";
+  return multiplies_in_fp8(*kernels, node.kernel, program.operands(node)) ? kernels->codes.name
+                                                                          : stored;
 }
 
 namespace {
@@ -245,11 +250,7 @@ bool has_unaligned_head(const Program& program) {
 
 RestingTime device_time(const Program& program, const Node& node, const Demand& demand,
                         const KernelSet* kernels, bool unaligned_head, const Cluster& cluster) {
-  std::string_view format = format_of(program, node, kernels);
-  // [Jordan24] Newton and Schulz's iteration is stable in bf16, in which software runs it.
-  const bool on_gpu = kernels != nullptr && kernels->runs_on != RunsOn::kCpu;
-  if (node.kernel == KernelId::kOrthogonalise && on_gpu && cluster.node.device.supports("bf16"))
-    format = "bf16";
+  const std::string_view format = format_of(program, node, kernels);
   RestingTime time = alone(node.kernel, demand, format, kernels, cluster);
   time.time = time.time * cluster.stack.overall;
   const bool odd =

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "planner/core/text.h"
+#include "planner/plan/choice_text.h"
 #include "planner/validate/record_subjects.h"
 
 namespace zplan {
@@ -45,13 +46,6 @@ Names members_of(const std::vector<std::string>& targets, bool gated) {
   return out;
 }
 
-// The enumerator of a word; the first one where none has it.
-template <typename Enum, std::size_t n>
-Enum named(const std::array<std::string_view, n>& words, std::string_view word) {
-  const auto at = std::ranges::find(words, word);
-  return at == words.end() ? Enum{} : static_cast<Enum>(at - words.begin());
-}
-
 // The group with these members, else the smallest that has them among others: queries, keys and
 // values are one product, which has factors or none.
 void choose_lora(const RunRecord& run, PlannedRun& out) {
@@ -59,7 +53,8 @@ void choose_lora(const RunRecord& run, PlannedRun& out) {
   const RunTrained& stated = run.trained;
   train.rank = stated.lora_rank.value_or(train.rank);
   train.alpha = stated.lora_alpha.value_or(train.alpha);
-  if (stated.base) train.base = named<BaseType>(kBaseTypeWords, *stated.base);
+  if (stated.base && std::ranges::find(kBaseTypeWords, *stated.base) != kBaseTypeWords.end())
+    set_choice(out.plan, "/train/base", *stated.base);
   const auto method = run.facts.find("/trained/method");
   const bool is_qlora =
       method != run.facts.end() && to_lower(method->second).find("qlora") != std::string::npos;
@@ -67,7 +62,7 @@ void choose_lora(const RunRecord& run, PlannedRun& out) {
     train.base = BaseType::kNf4;
     out.flags.emplace_back("QLoRA with a base of nf4, whose scales are not quantised");
   }
-  if (stated.lora_saved) train.saved = named<LoraSaved>(kLoraSavedWords, *stated.lora_saved);
+  if (stated.lora_saved) set_choice(out.plan, "/train/saved", *stated.lora_saved);
   if (!stated.lora_targets) return;
   const Names members = members_of(*stated.lora_targets, run.model.gated_ffn);
   const Group* smallest = &groups().front();

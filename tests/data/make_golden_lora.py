@@ -123,6 +123,19 @@ def train(model, text, quantised=None):
     return losses, norms, base.snapshot(factors)
 
 
+def about(model):
+    return {
+        "schema": "zplan.golden/1",
+        "generator": {
+            "script": "make_golden_lora.py",
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
+        "config": {"model": model.MODEL, "train": base.TRAIN},
+        "lora": {"rank": RANK, "alpha": ALPHA, "learning_rate": RATE},
+    }
+
+
 def write(file_name, model, text):
     losses, norms, factors = train(model, text)
     print(f"{file_name}: losses {losses} norms {norms}")
@@ -140,14 +153,7 @@ def write(file_name, model, text):
     base.write_json(
         base.HERE / f"{file_name}.json",
         {
-            "schema": "zplan.golden/1",
-            "generator": {
-                "script": "make_golden_lora.py",
-                "torch": torch.__version__,
-                "numpy": np.__version__,
-            },
-            "config": {"model": model.MODEL, "train": base.TRAIN},
-            "lora": {"rank": RANK, "alpha": ALPHA, "learning_rate": RATE},
+            **about(model),
             "losses": losses,
             "gradient_norms": norms,
             "binary": {
@@ -173,14 +179,7 @@ def write_quantised(file_name, model, text):
     base.write_json(
         base.HERE / f"{file_name}.json",
         {
-            "schema": "zplan.golden/1",
-            "generator": {
-                "script": "make_golden_lora.py",
-                "torch": torch.__version__,
-                "numpy": np.__version__,
-            },
-            "config": {"model": model.MODEL, "train": base.TRAIN},
-            "lora": {"rank": RANK, "alpha": ALPHA, "learning_rate": RATE},
+            **about(model),
             "runs": runs,
             "tensors": [],
         },

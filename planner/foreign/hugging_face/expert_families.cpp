@@ -94,14 +94,19 @@ void read_experts_of_v3(ConfigKeys& keys, ModelConfig& model) {
   note_further_layers(keys);
 }
 
-void read_mixtral(ConfigKeys& keys, ModelConfig& model) {
-  read_llama_layers(keys, model);
-  read_windows(keys, model, all_layers(model));
-  read_rotary(keys, model);
+// Experts are as wide as an MLP would be.
+void read_experts_of_mlp(ConfigKeys& keys, ModelConfig& model) {
   ExpertShape experts = read_choice(keys);
   experts.ffn = model.ffn;
   experts.balance = balance_of(keys);
   model.experts = experts;
+}
+
+void read_mixtral(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_windows(keys, model, all_layers(model));
+  read_rotary(keys, model);
+  read_experts_of_mlp(keys, model);
 }
 
 // Windows, positions and experts of Qwen's models with experts.
@@ -144,10 +149,7 @@ void read_granitemoe(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
   read_rotary(keys, model);
   read_factors(keys, model);
-  ExpertShape experts = read_choice(keys);
-  experts.ffn = model.ffn;
-  experts.balance = balance_of(keys);
-  model.experts = experts;
+  read_experts_of_mlp(keys, model);
 }
 
 void read_granitemoeshared(ConfigKeys& keys, ModelConfig& model) {
@@ -312,10 +314,7 @@ void read_phimoe(ConfigKeys& keys, ModelConfig& model) {
   model.layer.head_bias = keys.flag({"lm_head_bias"}, false);
   read_windows(keys, model, all_layers(model));
   read_rotary(keys, model);
-  ExpertShape experts = read_choice(keys);
-  experts.ffn = model.ffn;
-  experts.balance = balance_of(keys);
-  model.experts = experts;
+  read_experts_of_mlp(keys, model);
   keys.find({"input_jitter_noise"});
   keys.note(
       "each token goes to the experts with the best scores, of which its weights are a softmax; in "

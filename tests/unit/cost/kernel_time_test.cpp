@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "hwprofiles/kernel_tables.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "tests/unit/cost/small_machine.h"
+#include "tests/unit/sim/job_builder.h"
 
 namespace zplan {
 namespace {
@@ -16,6 +18,22 @@ const DeviceProfile kDevice = small_machine().node.device;
 double time_of(KernelId kernel, const Demand& demand, const StackRates& stack = {},
                const DeviceProfile& device = kDevice) {
   return kernel_time(kernel, demand, "fp32", device, stack).time.value;
+}
+
+// [Jordan24] On devices without bf16, and on the CPU, in the type that is stored.
+TEST(FormatOf, MuonOrthogonalisesInBf16) {
+  ClassBuilder builder;
+  builder.matmul(64, 64, 64);
+  const Job job = make_job(builder);
+  const Program& program = job.classes[0].program;
+  Node node = program.nodes[0];
+  node.kernel = KernelId::kOrthogonalise;
+  const auto format = [&](const char* set) {
+    return format_of(program, node, &find_kernel_set(set));
+  };
+  for (const char* set : {"cuda.sm80.bf16", "cuda.sm90.fp8", "cuda.sm100.mxfp8"})
+    EXPECT_EQ(format(set), "bf16") << set;
+  for (const char* set : {"cuda.sm70.fp16", "cpu.f32"}) EXPECT_EQ(format(set), "fp32") << set;
 }
 
 TEST(KernelTime, AttentionRunsAtItsOwnEfficiency) {
