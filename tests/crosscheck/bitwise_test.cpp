@@ -314,15 +314,19 @@ TEST(ReplayOfExperts, IsTheSameBits) {
     const char* model;
     int ep = 1, tp = 1;
     Dispatcher dispatcher = Dispatcher::kAllToAll;
+    int zero_stage = 1;
   };
   constexpr Case kCases[] = {{"tiny-moe"},
                              {"tiny-moe", 2},
+                             {"tiny-moe", 1, 2},
                              {"tiny-switch", 2, 2},
                              {"tiny-deepseek", 2},
                              {"tiny-gpt-oss", 2, 1, Dispatcher::kAllGather},
-                             {"tiny-latent", 2}};
+                             {"tiny-latent", 2},
+                             {"tiny-moe", 1, 1, Dispatcher::kAllToAll, 3},
+                             {"tiny-latent", 1, 1, Dispatcher::kAllToAll, 3}};
   for (const Case& one : kCases) {
-    Plan plan = base({2, 1, 2, 1, "cpu.f32", one.tp, one.model});
+    Plan plan = base({2, 1, 2, one.zero_stage, "cpu.f32", one.tp, one.model});
     plan.parallel.ep = one.ep;
     plan.parallel.sequence_parallel = one.tp > 1;
     plan.dispatcher = one.dispatcher;
