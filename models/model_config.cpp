@@ -62,6 +62,17 @@ constexpr LatentField kLatentFields[] = {
     {"qk_rope_head_size", &LatentShape::rope_size, 1 << 16},
     {"v_head_size", &LatentShape::value_size, 1 << 16},
 };
+// An indexer has all of them or none.
+struct IndexField {
+  std::string_view name;
+  std::int64_t IndexShape::*member;
+  std::int64_t max;
+};
+constexpr IndexField kIndexFields[] = {
+    {"index_heads", &IndexShape::heads, 1 << 12},
+    {"index_head_size", &IndexShape::head_size, 1 << 12},
+    {"index_keys", &IndexShape::keys, 1 << 20},
+};
 constexpr Field kRopeTheta{"rope_theta", &ModelConfig::rope_theta, 1'000'000'000'000};
 constexpr std::int64_t kMaxParameters = 1'000'000'000'000'000;
 
@@ -153,7 +164,22 @@ std::optional<Contradiction> latent_contradiction(const ModelConfig& m) {
   return std::nullopt;
 }
 
+// This checks an indexer beside a latent.
+std::optional<Contradiction> index_contradiction(const ModelConfig& m) {
+  if (!m.index) return std::nullopt;
+  const std::string_view heads = kIndexFields[0].name;
+  if (!m.latent || m.latent->query_rank == 0)
+    return Contradiction{heads, fmt::format("expected no {} without {}", heads, kQueryRank.name)};
+  if (m.position == Position::kRope && m.latent->rope_size > m.index->head_size)
+    return Contradiction{kIndexFields[1].name,
+                         fmt::format("expected at least the {} elements that turn with positions, "
+                                     "got {}",
+                                     m.latent->rope_size, m.index->head_size)};
+  return std::nullopt;
+}
+
 std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
+  if (auto problem = index_contradiction(m)) return problem;
   if (m.latent) {
     if (auto problem = latent_contradiction(m)) return problem;
   }
@@ -464,6 +490,19 @@ void read_latent(JsonObject& object, ModelConfig& model) {
   refuse(kQueryRank.name);
 }
 
+// This reads an indexer, of which a file states all sizes.
+void read_index(JsonObject& object, ModelConfig& model) {
+  if (const auto heads = object.optional_member(kIndexFields[0].name)) {
+    IndexShape& index = model.index.emplace();
+    for (const IndexField& field : kIndexFields)
+      index.*field.member = object.member(field.name).integer(1, field.max);
+    return;
+  }
+  for (const IndexField& field : kIndexFields)
+    if (const auto node = object.optional_member(field.name))
+      node->fail_expected(fmt::format("no {} without {}", field.name, kIndexFields[0].name));
+}
+
 template <typename ShapeOf, std::size_t kCount>
 void read_mixer(JsonObject& object, bool is_there, const MixerField<ShapeOf> (&fields)[kCount],
                 char letter, std::optional<ShapeOf>& shape) {
@@ -535,6 +574,7 @@ void read_attention(JsonObject& object, ModelConfig& model) {
   };
   model.kv_heads = model.heads;
   read_latent(object, model);
+  read_index(object, model);
   if (model.architecture == Architecture::kLlama && !model.latent) {
     read(kKvHeads, object.member(kKvHeads.name));
   } else if (const auto node = object.optional_member(kKvHeads.name)) {
@@ -721,6 +761,9 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
   if (model.latent->query_rank > 0) all.push_back({kQueryRank.name, model.latent->query_rank});
   for (const LatentField& field : kLatentFields)
     all.push_back({field.name, *model.latent.*field.member});
+  if (model.index)
+    for (const IndexField& field : kIndexFields)
+      all.push_back({field.name, *model.index.*field.member});
   return all;
 }
 
@@ -730,6 +773,7 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
 std::int64_t ModelConfig::attention_bound() const {
   std::int64_t bound = attention_width() * (layer.attention_gate ? 2 : 1);
   if (latent) bound = latent->query_rank + latent->key_value_rank + latent->rope_size + qkv_width();
+  if (index) bound += (index->heads + 1) * index->head_size + index->heads;
   if (mamba)
     bound = std::max(bound, mamba->in_width() + 2 * mamba->inner() * mamba->state / mamba->chunk);
   if (delta)
@@ -741,8 +785,10 @@ std::int64_t ModelConfig::attention_bound() const {
 std::int64_t ModelConfig::uncut_elements() const {
   std::int64_t columns = 0;
   if (latent) columns += latent->query_rank + latent->key_value_rank + latent->rope_size;
+  if (index) columns += index->head_size + index->heads;
   if (experts) columns += 2 * experts->latent + (experts->shared_gate ? 1 : 0);
-  return hidden * columns;
+  const std::int64_t queries = index ? latent->query_rank * index->heads * index->head_size : 0;
+  return hidden * columns + queries;
 }
 
 std::int64_t ModelConfig::width_divisor() const {

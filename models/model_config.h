@@ -45,6 +45,18 @@ struct LatentShape {
   std::int64_t value_size = 0;  // of a head
 };
 
+// An indexer beside latent attention [DeepSeek25b sec 2.1]: n heads of e elements make queries of
+// the latent of queries, and one key of each token, normalised; a query and a key before it score
+// sum_n w_n ReLU(q_n k) / sqrt(n e), the weights w being a product of the token. A query sees the
+// keys that score highest. What the indexer reads is no part of the gradient of the loss; it learns
+// from a loss of its own, the mean over tokens of KL(p | softmax(scores)) over the keys that were
+// chosen, p being what heads give each of them on the mean.
+struct IndexShape {
+  std::int64_t heads = 0;      // n
+  std::int64_t head_size = 0;  // e, of which those of a key that carry its position turn
+  std::int64_t keys = 0;       // that a query sees at most
+};
+
 // Scores of a router: softmax of the logits over all experts, or the sigmoid of each.
 enum class Scores : std::uint8_t { kSoftmax, kSigmoid };
 
@@ -114,6 +126,7 @@ struct ModelConfig {
   std::int64_t kv_heads = 0;          // g, which divides a
   std::int64_t own_head_size = 0;     // d where it is not h / a; 0: h / a
   std::optional<LatentShape> latent;  // every head has a key and a value of its own then
+  std::optional<IndexShape> index;    // with a latent of queries
   std::int64_t ffn = 0;               // MLP width, usually 4 h; that of experts, with no other MLP
   std::optional<ExpertShape> experts;
   // The pattern says what each layer is made of, where not all have attention and then an MLP or

@@ -32,12 +32,19 @@ std::int64_t qk_norm_parameter_count(const ModelConfig& model) {
   return heads * model.head_size();
 }
 
+// Counts the keys that a token of a layer sees on average, times two, where it sees at most w: 2 w
+// - w^2 / s of the s w - w^2 / 2 keys of a sequence, rounded down [derived].
+std::int64_t twice_seen_of(std::int64_t s, std::int64_t most) {
+  const std::int64_t w = std::min(most, s);
+  return 2 * w - w * w / s;
+}
+
 // Of a token on average, over all layers, times two: s, the half being masked, 2 s both ways or to
-// an encoder, or with a window w the 2 w - w^2 / s of s w - w^2 / 2 keys of a sequence, rounded
-// down [derived].
+// an encoder, or with a window or an indexer as many as these leave.
 std::int64_t twice_seen_keys(const ModelConfig& model) {
   const LayerFeatures& layer = model.layer;
-  const std::int64_t s = model.sequence, w = std::min(layer.window, s);
+  const std::int64_t s = model.sequence;
+  if (model.index) return model.all_layers() * twice_seen_of(s, model.index->keys);
   if (model.encoder_layers > 0) {
     const std::int64_t decoder = model.layers - model.encoder_layers;
     return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
@@ -48,7 +55,16 @@ std::int64_t twice_seen_keys(const ModelConfig& model) {
   std::int64_t windowed = 0;
   for (std::int64_t i = 0; i < all; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
   const std::int64_t ways = layer.bidirectional ? 2 : 1;
-  return ways * ((all - windowed) * s + windowed * (2 * w - w * w / s));
+  return ways * ((all - windowed) * s + windowed * twice_seen_of(s, layer.window));
+}
+
+// Counts what indexers multiply for a token, over all layers: scores of all keys before it, and
+// their gradients, for queries and keys, of those that it sees [derived].
+std::int64_t index_flop(const ModelConfig& model) {
+  if (!model.index) return 0;
+  constexpr std::int64_t kGradients = 2;
+  const std::int64_t s = model.sequence, seen = twice_seen_of(s, model.index->keys);
+  return model.all_layers() * model.index->heads * model.index->head_size * (s + kGradients * seen);
 }
 
 // Elements of the latents of a token.
@@ -72,12 +88,29 @@ std::int64_t feed_forward_parameter_count(const ModelConfig& model, std::int64_t
          mlp_parameter_count(model, shape.shared_ffn, h);
 }
 
+// These count the products of an indexer, and its norm.
+std::int64_t index_matmul_count(const ModelConfig& model) {
+  if (!model.index) return 0;
+  const IndexShape& index = *model.index;
+  return model.latent->query_rank * index.heads * index.head_size +
+         model.hidden * (index.head_size + index.heads);
+}
+std::int64_t index_vector_count(const ModelConfig& model) {
+  return model.index ? 2 * model.index->head_size : 0;
+}
+
+// Counts a layer's vectors beside latents: their norms, and an indexer's.
+std::int64_t latent_vector_count(const ModelConfig& model) {
+  return model.latent ? latent_width(*model.latent) + index_vector_count(model) : 0;
+}
+
 std::int64_t attention_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t latents =
       model.latent ? latent_width(*model.latent) + model.latent->rope_size : 0;
   const std::int64_t gates = model.layer.attention_gate ? 1 : 0;
-  return h * latents + qkv_parameter_count(model) + (1 + gates) * model.attention_width() * h;
+  return h * latents + qkv_parameter_count(model) + (1 + gates) * model.attention_width() * h +
+         index_matmul_count(model);
 }
 
 // Of a layer that attends to an encoder, with as many heads: matrices, and biases.
@@ -129,8 +162,7 @@ std::int64_t mixer_vector_count(const ModelConfig& model, Mixer mixer) {
   std::int64_t biases = 0;
   if (model.biases != Biases::kNone) biases = model.qkv_width();
   if (model.has_output_biases()) biases += model.hidden;
-  return biases + qk_norm_parameter_count(model) +
-         (model.latent ? latent_width(*model.latent) : 0) +
+  return biases + qk_norm_parameter_count(model) + latent_vector_count(model) +
          (model.layer.attention_sinks ? model.heads : 0);
 }
 
@@ -257,8 +289,7 @@ std::int64_t layer_parameter_count(const ModelConfig& model) {
   const std::int64_t of_branches =
       (one_norm ? 1 : 2) + (layer.post_norms ? 2 : 0) + (model.encoder_layers > 0 ? 1 : 0);
   const std::int64_t norms = of_branches * norm_parameter_count(model) +
-                             qk_norm_parameter_count(model) +
-                             (model.latent ? latent_width(*model.latent) : 0);
+                             qk_norm_parameter_count(model) + latent_vector_count(model);
   std::int64_t biases = bias_count(model, model.expert_count()) + cross_bias_count(model);
   if (model.experts && model.experts->selection_bias) biases += model.expert_count();
   const std::int64_t sinks = layer.attention_sinks ? model.heads : 0;
@@ -315,7 +346,7 @@ Flops model_flops_per_token(const ModelConfig& model) {
   // [derived].
   const std::int64_t columns = model.heads * model.head_size() + model.attention_width();
   const std::int64_t attention = kPassesOverForward * columns * twice_seen_keys(model);
-  return {weights + attention + kPassesOverForward * state_flop(model)};
+  return {weights + attention + kPassesOverForward * state_flop(model) + index_flop(model)};
 }
 
 double model_flops_per_step(const ModelConfig& model, std::int64_t global_batch) {

@@ -4,7 +4,8 @@
 //   matrices  qkv (a + 2g) d h, proj a d h, a gate of attention a d h, first of the MLP hf (gated
 //   2hf), second fh
 //             with latents of q (or none) and c, heads of n + r and values of v [DeepSeek24
-//             sec 2.1]: h q + q a (n + r), or h a (n + r); h (c + r) + c a (n + v); proj a v h
+//             sec 2.1]: h q + q a (n + r), or h a (n + r); h (c + r) + c a (n + v); proj a v h; an
+//             indexer of m heads of e: q m e + h (e + m), and a norm 2 e [DeepSeek25b sec 2.1]
 //   biases    of qkv (a + 2g) d, proj h, first of the MLP f (gated 2f), second h, as the model has
 //             with E experts of f: router E h and of the products E times as much, with a shared
 //             one of f' besides; of these a token goes through k and the shared one. A gate of that
@@ -33,6 +34,8 @@
 //   3 L a (d + v) s; with a window of w tokens 2 w - w^2 / s in the place of s, both ways 2 s;
 //   recomputation is never in it, nor is the rotation of queries and keys. Of layers of a pattern
 //   those with attention count here, and states have 3 x 7 H P N, or 3 x 8 V d for keys of d.
+//   With an indexer the keys that it chooses count as a window does, and its scores m e (s + 2 (2 w
+//   - w^2 / s)).
 //   Each module of multi-token prediction adds its layer, its matrix and the head once more, which
 //   it shares, as Megatron counts them (num_floating_point_operations) [MegatronCore].
 // B = sequences per step. Step totals exceed int64 (1T: 1.6e19), so they are doubles, in flop.

@@ -1,6 +1,7 @@
 #include "exec/cpu/dispatch.h"
 
 #include "exec/cpu/rows_attention.h"
+#include "exec/cpu/rows_chosen.h"
 #include "exec/cpu/rows_dropout.h"
 #include "exec/cpu/rows_ends.h"
 #include "exec/cpu/rows_experts.h"
@@ -16,9 +17,9 @@ namespace {
 
 template <typename T>
 constexpr auto make_table() {
-  return by_kernel(model_rows<T>(), attention_rows<T>(), product_rows<DispatchEntry, Products<T>>(),
-                   expert_rows<T>(), mixer_rows<T>(), relative_rows<T>(), end_rows<T>(),
-                   state_rows<T>(), dropout_rows_of<T>());
+  return by_kernel(model_rows<T>(), attention_rows<T>(), chosen_rows<T>(),
+                   product_rows<DispatchEntry, Products<T>>(), expert_rows<T>(), mixer_rows<T>(),
+                   relative_rows<T>(), end_rows<T>(), state_rows<T>(), dropout_rows_of<T>());
 }
 
 constexpr auto kDoubleTable = make_table<double>();

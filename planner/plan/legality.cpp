@@ -981,10 +981,20 @@ Reason wrong_layers(const Plan& p, const ModelShape& model) {
     return fmt::format(
         "the first layer lacks a norm: layers are replayed one at a time, not {} per checkpoint",
         p.checkpoint_layers);
+  if (model.has_index && p.parallel.cp > 1)
+    return fmt::format(
+        "an indexer chooses among the keys of a whole sequence, which no ranks share yet: cp 1, "
+        "not {}",
+        p.parallel.cp);
   const bool replays_scores =
       !find_kernel_set(p.kernel_set).fused_attention &&
       std::any_of(p.recompute.begin(), p.recompute.end(),
                   [](const RecomputeRun& run) { return run.mode == Recompute::kSelective; });
+  if (model.has_index && replays_scores)
+    return fmt::format(
+        "attention to chosen keys stores no scores, which recompute selective would drop with "
+        "kernel set {}: take recompute attention",
+        p.kernel_set);
   if (model.sinks && replays_scores)
     return fmt::format(
         "sinks stand beside scores that recompute selective drops with kernel set {}: take "

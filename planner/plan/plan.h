@@ -394,6 +394,7 @@ struct ModelShape {
   bool has_pattern = false;           // layers are of several kinds by a pattern
   bool has_mlp = true;                // some layers do
   bool has_states = false;            // that go through the whole sequence
+  bool has_index = false;             // of keys that queries see
   std::int64_t state_heads = 0;       // common divisor of their heads and groups; 0: none
   std::int64_t encoder_layers = 0;    // the first, to whose output the others attend
   std::int64_t mtp_layers = 0;        // behind the last, of modules that predict further tokens
@@ -431,6 +432,7 @@ ModelShape shape_of(const Model& model) {
           .has_pattern = model.has_pattern(),
           .has_mlp = model.has_mlp(),
           .has_states = model.has_states(),
+          .has_index = model.index.has_value(),
           .state_heads = model.state_heads_divisor(),
           .encoder_layers = model.encoder_layers,
           .mtp_layers = model.mtp_layers,

@@ -122,6 +122,10 @@ class Checks {
     const bool any = l.query_rank || l.key_value_rank || l.nope_size || l.rope_size || l.value_size;
     demand(!any || (l.key_value_rank && l.nope_size && l.rope_size && l.value_size), "/model/mla",
            "key_value_rank, nope_size, rope_size and value_size");
+    const bool indexed = l.index_heads || l.index_head_size || l.index_keys;
+    demand(!indexed || (l.index_heads && l.index_head_size && l.index_keys && l.query_rank),
+           "/model/mla/index_heads",
+           "index_heads, index_head_size and index_keys, beside a query_rank");
     const std::string activation = run_.model.activation.value_or("");
     demand(run_.model.gated_ffn || !activation.ends_with("glu"), "/model/gated_ffn",
            fmt::format("true with {}", activation));

@@ -186,6 +186,15 @@ std::vector<RunKey> latent_keys() {
           "/model/mla/rope_size", {.meaning = "elements of a head with position", .example = "64"}),
       of_latent<&RunLatent::value_size>(
           "/model/mla/value_size", {.meaning = "elements of a head's values", .example = "96"}),
+      of_latent<&RunLatent::index_heads>(
+          "/model/mla/index_heads",
+          {.meaning = "heads of an indexer that chooses keys; none: there is no indexer",
+           .example = "64"}),
+      of_latent<&RunLatent::index_head_size>(
+          "/model/mla/index_head_size", {.meaning = "elements of one of them", .example = "128"}),
+      of_latent<&RunLatent::index_keys>(
+          "/model/mla/index_keys",
+          {.meaning = "keys that it chooses for a query", .example = "2048"}),
   };
 }
 

@@ -93,6 +93,8 @@ void add_latent(const RunLatent& m, ModelConfig& model) {
                   .value_size = *m.value_size};
   model.kv_heads = model.heads;
   model.own_head_size = 0;
+  if (m.index_heads)
+    model.index = {.heads = *m.index_heads, .head_size = *m.index_head_size, .keys = *m.index_keys};
 }
 
 // The first layers have an MLP, as many as are stated or else as the layers with experts leave.

@@ -34,9 +34,11 @@ struct RunHardware {
   std::optional<double> ports_per_gpu;           // of the network, of a node's GPUs each
 };
 
-// Multi-head latent attention [DeepSeek24 sec 2.1]; query_rank 0: queries have no latent.
+// Multi-head latent attention [DeepSeek24 sec 2.1]; query_rank 0: queries have no latent. An
+// indexer beside it chooses keys [DeepSeek25b sec 2.1].
 struct RunLatent {
   std::optional<std::int64_t> query_rank, key_value_rank, nope_size, rope_size, value_size;
+  std::optional<std::int64_t> index_heads, index_head_size, index_keys;
 };
 
 // This says what a model's experts are beside their counts and widths.

@@ -29,6 +29,7 @@ import golden_dense
 import golden_families
 import golden_deepseek
 import golden_delta
+import golden_dsa
 import golden_gated_experts
 import golden_gpt2
 import golden_gpt_oss
@@ -48,7 +49,7 @@ TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
           *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
           golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, *golden_dense.MODELS,
-          golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL)
+          golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL, golden_dsa)
 
 TRAIN = {
     "seed": 0,

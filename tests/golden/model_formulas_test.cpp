@@ -54,6 +54,8 @@ TEST(ParameterCount, OfModelsWithExpertsIsThatOfThePublishedWeights) {
   EXPECT_EQ(parameter_count(load_model("qwen3-30b-a3b")), 30'532'122'624);
   EXPECT_EQ(parameter_count(load_model("deepseek-v2")), 235'741'434'880);
   EXPECT_EQ(parameter_count(load_model("deepseek-v3")), 671'026'419'200);
+  EXPECT_EQ(parameter_count(load_model("deepseek-v3.2")), 671'877'944'064);
+  EXPECT_EQ(parameter_count(load_model("glm-5")), 743'911'218'432);
   EXPECT_EQ(parameter_count(load_model("qwen3-235b-a22b")), 235'093'634'560);
   EXPECT_EQ(parameter_count(load_model("qwen1.5-moe-a2.7b")), 14'315'784'192);
   EXPECT_EQ(parameter_count(load_model("qwen2-57b-a14b")), 57'408'658'944);

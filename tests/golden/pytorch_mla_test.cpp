@@ -1,15 +1,18 @@
-// Multi-head latent attention [DeepSeek24 sec 2.1] in a tiny model with rotary positions, RMSNorm
-// and SwiGLU, against PyTorch (pytorch_golden.h).
+// Multi-head latent attention [DeepSeek24 sec 2.1], to all keys and to those that an indexer
+// chooses [DeepSeek25b sec 2.1], in tiny models with rotary positions, RMSNorm and SwiGLU, against
+// PyTorch (pytorch_golden.h).
 #include <gtest/gtest.h>
+
+#include <tuple>
 
 #include "tests/golden/pytorch_golden.h"
 
 namespace zplan {
 namespace {
 
-class PyTorchLatentAttention : public testing::TestWithParam<const char*> {
+class PyTorchLatentAttention : public testing::TestWithParam<std::tuple<const char*, const char*>> {
  protected:
-  const testing_support::PyTorchGolden golden_{"golden_mla_tiny", GetParam()};
+  const testing_support::PyTorchGolden golden_{std::get<0>(GetParam()), std::get<1>(GetParam())};
 };
 
 TEST_P(PyTorchLatentAttention, InitialParametersAreEqual) { golden_.expect_initial_parameters(); }
@@ -28,8 +31,9 @@ TEST_P(PyTorchLatentAttention, GradientsAgreeAtTheFirstAndTheLastStep) {
 
 TEST_P(PyTorchLatentAttention, FinalParametersAgree) { golden_.expect_final_parameters(); }
 
-INSTANTIATE_TEST_SUITE_P(KernelSets, PyTorchLatentAttention,
-                         testing::ValuesIn(testing_support::kF64Sets));
+INSTANTIATE_TEST_SUITE_P(Files, PyTorchLatentAttention,
+                         testing::Combine(testing::Values("golden_mla_tiny", "golden_dsa_tiny"),
+                                          testing::ValuesIn(testing_support::kF64Sets)));
 
 }  // namespace
 }  // namespace zplan

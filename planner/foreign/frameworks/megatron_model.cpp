@@ -189,12 +189,27 @@ class ModelReading {
     mamba.chunk = kChunk;
   }
 
-  // Gated delta nets in all layers but every so-many-th, each before an MLP or experts.
+  // An indexer of keys, or gated delta nets in some of the layers.
   void read_variant() {
     model_.layer.attention_gate = options_.flag("--attention-output-gate");
     const auto variant = options_.find("--experimental-attention-variant");
     if (!variant) return;
-    if (variant->string() != "gated_delta_net") variant->fail_expected("gated_delta_net or none");
+    if (variant->one_of({"gated_delta_net", "dsa"}) == "dsa") return read_index();
+    read_delta();
+  }
+
+  void read_index() {
+    constexpr std::string_view kHeads = "--dsa-indexer-n-heads";
+    model_.index = IndexShape{.heads = options_.integer(kHeads, 1, kMostSize),
+                              .head_size = options_.integer("--dsa-indexer-head-dim", 1, kMostSize),
+                              .keys = options_.integer("--dsa-indexer-topk", 1, kMostSize)};
+    if (const auto every = options_.find("--dsa-indexer-topk-freq");
+        every && every->integer(1, kMostLayers) != 1)
+      every->fail_expected("1: each layer has an indexer of its own");
+  }
+
+  // All layers but every so-many-th have one, each before an MLP or experts.
+  void read_delta() {
     const std::int64_t every = options_.integer("--linear-attention-freq", 1, kMostLayers);
     LayerPattern pattern;
     for (std::int64_t i = 0; i < model_.layers; ++i)

@@ -145,6 +145,13 @@ class MegatronWriting {
     keys_.add("--qk-head-dim", model_.latent->nope_size);
     keys_.add("--qk-pos-emb-head-dim", model_.latent->rope_size);
     keys_.add("--v-head-dim", model_.latent->value_size);
+    if (!model_.index) return;
+    keys_.add("--experimental-attention-variant", "dsa");
+    keys_.add("--dsa-indexer-n-heads", model_.index->heads);
+    keys_.add("--dsa-indexer-head-dim", model_.index->head_size);
+    keys_.add("--dsa-indexer-topk", model_.index->keys);
+    keys_.add("--dsa-indexer-loss-coeff", 1);
+    flag("--dsa-indexer-use-sparse-loss");
   }
 
   void write_parallel() {

@@ -209,6 +209,46 @@ void read_deepseek_v3(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
 }
 
+// Lists of words, one for each layer: all layers have an indexer, and the first ones an MLP.
+void demand_words(ConfigKeys& keys, std::string_view list, std::int64_t first,
+                  std::string_view word, std::string_view others, std::string_view why) {
+  const auto node = keys.stated({list});
+  if (!node) return;
+  std::int64_t i = 0;
+  for (const JsonNode& layer : node->items()) {
+    const std::string_view expected = i++ < first ? word : others;
+    if (layer.string() != expected) layer.fail_expected(fmt::format("\"{}\": {}", expected, why));
+  }
+}
+
+// DeepSeek-V3 with an indexer in each layer.
+void read_deepseek_v32(ConfigKeys& keys, ModelConfig& model) {
+  read_deepseek_v3(keys, model);
+  model.index = IndexShape{.heads = keys.whole(spelt::kIndexHeads, kMostExperts),
+                           .head_size = keys.whole(spelt::kIndexHeadSize, kMostExperts),
+                           .keys = keys.whole(spelt::kIndexKeys, kMostRank)};
+  constexpr std::string_view kOwn = "each layer has an indexer of its own";
+  demand_words(keys, "indexer_types", 0, "full", "full", kOwn);
+  if (const auto every = keys.stated({"index_topk_freq"});
+      every && whole_number(*every, 1, kMostLayers) != 1)
+    every->fail_expected(fmt::format("1: {}", kOwn));
+  if (const auto pattern = keys.stated({"index_topk_pattern"}))
+    pattern->fail_expected(fmt::format("null: {}", kOwn));
+  for (const char* key :
+       {"indexer_rope_interleave", "index_skip_topk_offset", "index_share_for_mtp_iteration"})
+    keys.find({key});
+  keys.note(
+      "its indexers learn from a loss of their own, as the paper has it; the class of transformers "
+      "leaves them as they are");
+}
+
+void read_glm_moe_dsa(ConfigKeys& keys, ModelConfig& model) {
+  read_deepseek_v32(keys, model);
+  demand_words(keys, "mlp_layer_types", model.experts->dense_layers, "dense", "sparse",
+               "layers with an MLP are the first ones");
+  for (const char* key : {"head_dim", "qk_head_dim", "moe_router_dtype"}) keys.find({key});
+}
+
 void read_glm4_moe(ConfigKeys& keys, ModelConfig& model) {
   read_llama_sizes(keys, model);
   if (keys.flag(spelt::kAttentionBias, false)) model.biases = Biases::kQkv;
@@ -326,10 +366,12 @@ constexpr Family kExpertFamilies[] = {
     {"mixtral", "MixtralDecoderLayer", read_mixtral},
     {"deepseek_v2", "DeepseekV2DecoderLayer", read_deepseek_v2},
     {"deepseek_v3", "DeepseekV3DecoderLayer", read_deepseek_v3},
+    {"deepseek_v32", "DeepseekV32DecoderLayer", read_deepseek_v32},
     {"dots1", "Dots1DecoderLayer", read_dots1},
     {"ernie4_5_moe", "Ernie4_5_MoeDecoderLayer", read_ernie4_5_moe},
     {"glm4_moe", "Glm4MoeDecoderLayer", read_glm4_moe},
     {"glm4v_moe_text", "Glm4vMoeTextDecoderLayer", read_glm4_moe, "glm4_moe"},
+    {"glm_moe_dsa", "GlmMoeDsaDecoderLayer", read_glm_moe_dsa},
     {"gpt_oss", "GptOssDecoderLayer", read_gpt_oss},
     {"granitemoe", "GraniteMoeDecoderLayer", read_granitemoe},
     {"granitemoeshared", "GraniteMoeSharedDecoderLayer", read_granitemoeshared},

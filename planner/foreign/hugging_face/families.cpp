@@ -160,8 +160,6 @@ struct Refused {
 };
 constexpr Refused kRefused[] = {
     {"apertus", "its MLP has xIELU, an activation with parameters of its own"},
-    {"deepseek_v32", "its attention chooses keys by an indexer, which models here have not"},
-    {"glm_moe_dsa", "its attention chooses keys by an indexer, which models here have not"},
     {"deepseek_v4",
      "its attention chooses and compresses keys, and its residual stream has several lanes, which "
      "models here have not"},

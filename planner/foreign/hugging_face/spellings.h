@@ -97,6 +97,9 @@ inline constexpr Names kKeyValueRank{"kv_lora_rank"};
 inline constexpr Names kNopeSize{"qk_nope_head_dim"};
 inline constexpr Names kRopeSize{"qk_rope_head_dim"};
 inline constexpr Names kValueSize{"v_head_dim"};
+inline constexpr Names kIndexHeads{"index_n_heads"};
+inline constexpr Names kIndexHeadSize{"index_head_dim"};
+inline constexpr Names kIndexKeys{"index_topk"};
 
 // Experts.
 inline constexpr Names kExperts{"num_local_experts", "num_experts", "n_routed_experts"};

@@ -50,6 +50,10 @@ template <std::int64_t LatentShape::*kMember>
 Value latent_size(const ModelConfig& model) {
   return model.latent ? Value(or_null(*model.latent.*kMember)) : std::nullopt;
 }
+template <std::int64_t IndexShape::*kMember>
+Value index_size(const ModelConfig& model) {
+  return model.index ? Value(or_null(*model.index.*kMember)) : std::nullopt;
+}
 template <std::int64_t LayerFeatures::*kMember>
 Value layer_size(const ModelConfig& model) {
   return model.layer.*kMember;
@@ -233,6 +237,9 @@ constexpr Row kRows[] = {
     {spelt::kNopeSize, latent_size<&LatentShape::nope_size>},
     {spelt::kRopeSize, latent_size<&LatentShape::rope_size>},
     {spelt::kValueSize, latent_size<&LatentShape::value_size>},
+    {spelt::kIndexHeads, index_size<&IndexShape::heads>},
+    {spelt::kIndexHeadSize, index_size<&IndexShape::head_size>},
+    {spelt::kIndexKeys, index_size<&IndexShape::keys>},
     {spelt::kExperts, expert_size<&ExpertShape::count>},
     {spelt::kPerToken, expert_size<&ExpertShape::per_token>},
     {spelt::kExpertWidth, expert_size<&ExpertShape::ffn>},

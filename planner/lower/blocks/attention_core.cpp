@@ -14,7 +14,7 @@ AttentionCore::AttentionCore(LayerMaker& m, const Heads& heads, const AttentionS
       ranks_(m.plan.exchange_ranks()),
       tiles_(m.tiles()),
       scores_(scores),
-      fused_(m.kernels.fused_attention),
+      fused_(m.kernels.fused_attention || scores.chosen),
       dropout_(m.plan.dropout) {
   const auto add = [&](const char* name, const Shape& shape, DType dtype, Life life) {
     return m.values.add({name, shape, dtype, LayerOperator::kAttention, true, life});
@@ -134,6 +134,10 @@ void AttentionCore::forward(LayerPass& to, const View& qkv) const {
   if (!to.emits(LayerOperator::kAttention)) return;
   const View out = write(by_head(to[out_]));
   if (ring_) return ring_->forward(to, by_group(qkv), out, to[lse_]);
+  if (scores_.chosen)
+    return to.kernel(
+        Part::kAttention, KernelId::kChosenAttentionForward,
+        {read(by_group(qkv)), read(to[scores_.chosen]), out, write(to[lse_]), to.workspace()});
   if (fused_ && scores_.biased)
     return to.kernel(
         Part::kAttention, KernelId::kBiasedAttentionForward,
@@ -163,6 +167,10 @@ void AttentionCore::backward(LayerPass& to, const View& qkv, const View& dattent
   if (ring_)
     return ring_->backward(to, dout, by_group(qkv), by_head(to[out_]), to[lse_], by_group(dqkv));
   if (!fused_) return backward_unfused(to, qkv, dout, dqkv);
+  if (scores_.chosen)
+    return to.kernel(Part::kAttention, KernelId::kChosenAttentionBackward,
+                     {dout, read(by_group(qkv)), read(to[scores_.chosen]), read(by_head(to[out_])),
+                      read(to[lse_]), write(by_group(dqkv)), to.workspace()});
   if (scores_.biased)
     return to.kernel(
         Part::kAttention, KernelId::kBiasedAttentionBackward,
@@ -179,6 +187,12 @@ void AttentionCore::backward(LayerPass& to, const View& qkv, const View& dattent
             {dout, read(by_group(qkv)), read(by_head(to[out_])), read(to[lse_]),
              write(by_group(dqkv)), to.workspace()},
             attributes(to));
+}
+
+void AttentionCore::shares(LayerPass& to, const View& qkv, const View& given) const {
+  to.kernel(Part::kIndex, Action::kAccumulate, KernelId::kChosenShares,
+            {read(by_group(qkv)), read(to[scores_.chosen]), read(to[lse_]), to.add_tiles(given)},
+            {value_size_});
 }
 
 void AttentionCore::backward_unfused(LayerPass& to, const View& qkv, const View& dout,

@@ -39,6 +39,7 @@ struct AttentionScores {
   bool biased = false;      // by the stack's numbers for distances (embedding.h)
   bool sinks = false;
   bool both_ways = false;
+  Value chosen{};  // keys of each query, [b, s, i]; none: all that it sees
 };
 
 class AttentionCore {
@@ -50,6 +51,9 @@ class AttentionCore {
   // The probabilities alone, again, where backward has to compute them.
   void replay(LayerPass& to, const View& qkv) const;
   void backward(LayerPass& to, const View& qkv, const View& dout, const View& dqkv) const;
+
+  // What heads give the chosen keys, [b, s, i], to which tiles add.
+  void shares(LayerPass& to, const View& qkv, const View& given) const;
 
   // In the second part of a backward: what the first has given of the sinks' gradient.
   void take_gradients(LayerPass& to) const {

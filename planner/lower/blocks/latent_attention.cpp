@@ -38,6 +38,17 @@ std::optional<Latent> make_query(LayerMaker& maker, const ModelConfig& model) {
   return Latent(maker, Part::kQueryDown, Part::kQueryNorm, "query", rank, model.layer.norm_epsilon);
 }
 
+std::optional<Indexer> make_indexer(LayerMaker& maker, const ModelConfig& model) {
+  if (!model.index) return std::nullopt;
+  return std::optional<Indexer>(std::in_place, maker, model);
+}
+
+AttentionScores scores_of(const std::optional<Indexer>& indexer) {
+  AttentionScores scores;
+  if (indexer) scores.chosen = indexer->chosen();
+  return scores;
+}
+
 }  // namespace
 
 Latent::Latent(LayerMaker& maker, Part down, Part norm, const std::string& name, std::int64_t rank,
@@ -77,12 +88,13 @@ LatentAttention::LatentAttention(LayerMaker& maker, const ModelConfig& model)
                  model.layer.norm_epsilon),
       key_rope_(whole(maker, Part::kKeyRope, "key_rope", rope_)),
       key_rope_out_(tokens(maker, "key_rope", rope_, OperatorSet{}, Read::kNever)),
+      indexer_(make_indexer(maker, model)),
       query_up_(by_heads(maker, Part::kQueryUp, query_ ? "query_up" : "query",
                          query_ ? model.latent->query_rank : maker.h(), model.heads,
                          model.head_size())),
       key_up_(by_heads(maker, Part::kKeyUp, "key_up", model.latent->key_value_rank, model.heads,
                        keys_values_)),
-      core_(maker, heads_, {}),
+      core_(maker, heads_, scores_of(indexer_)),
       projection_(maker, Part::kProjection, "proj", "projection", model.attention_width(), false,
                   LayerOperator::kProjection) {}
 
@@ -113,6 +125,7 @@ void LatentAttention::forward_before_tiles(LayerPass& to, const View& x) const {
   if (!to.emits(LayerOperator::kNorm)) return;
   if (query_) query_->normalise(to);
   key_value_.normalise(to);
+  if (indexer_ && to.emits_all()) indexer_->forward(to, x, query_->normed(to));
 }
 
 void LatentAttention::forward(LayerPass& to, const View& x) const {
@@ -143,12 +156,14 @@ void LatentAttention::backward_before_tiles(LayerPass& to) const {
   if (query_) query_->clear_gradient(to);
   key_value_.clear_gradient(to);
   to.clear_for_tiles(Part::kKeyRope, rope_gradient(to));
+  if (indexer_ && indexer_->learns(to)) indexer_->clear_given(to);
 }
 
 void LatentAttention::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   const View dattention = core_.out_gradient(to);
   core_.replay(to);
   projection_.linear.backward(to, core_.out(to), dy, write(dattention));
+  if (indexer_ && to.emits_inputs() && indexer_->learns(to)) core_.shares(to, indexer_->given(to));
   const View dqkv = to.scratch_tokens("d.qkv", core_.width());
   core_.backward(to, dattention, dqkv, [](const View&) {});
   const View dq = to.handed_tokens(Part::kQueryUp, "d.query", heads_.queries * heads_.size);
@@ -174,6 +189,7 @@ void LatentAttention::backward(LayerPass& to, const View& x, const View& dy, con
 // dx has what the tiles have given, which may be nothing.
 void LatentAttention::backward_after_tiles(LayerPass& to, const View& x, const View& dx) const {
   const View sum = update(dx);
+  if (indexer_ && indexer_->learns(to)) indexer_->backward(to, x, query_->normed(to));
   key_rope_.backward(to, x, read(rope_gradient(to)), query_ ? to.add_tiles(dx) : sum);
   key_value_.backward(to, x, sum);
   if (query_) query_->backward(to, x, sum);

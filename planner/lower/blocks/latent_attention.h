@@ -8,7 +8,8 @@
 //
 // The ropes are rotated; scores are divided by the root of nope + rope. Tensor parallel ranks and
 // tiles cut what is by head; the latents and k_r are of all of them and computed alike on each
-// rank, so that gradients of the matrices before them are summed over the ranks.
+// rank, so that gradients of the matrices before them are summed over the ranks. An indexer may
+// choose the keys that a query sees (indexer.h).
 #pragma once
 
 #include <optional>
@@ -16,6 +17,7 @@
 #include "models/model_config.h"
 #include "planner/lower/blocks/body.h"
 #include "planner/lower/blocks/exchanged_core.h"
+#include "planner/lower/blocks/indexer.h"
 #include "planner/lower/blocks/norm.h"
 
 namespace zplan {
@@ -70,8 +72,9 @@ class LatentAttention : public Body {
   Heads heads_;                       // of one tile of one rank
   std::optional<Latent> query_;
   Latent key_value_;
-  Linear key_rope_;           // [h, r]
-  Value key_rope_out_;        // [T, r], not rotated
+  Linear key_rope_;     // [h, r]
+  Value key_rope_out_;  // [T, r], not rotated
+  std::optional<Indexer> indexer_;
   Linear query_up_, key_up_;  // by head
   ExchangedCore core_;
   LastProduct projection_;  // [a v, h]

@@ -72,8 +72,7 @@ void Linear::weight_backward(LayerPass& to, const View& input, const View& dy) c
   }
 }
 
-void Linear::backward(LayerPass& to, const View& x, const View& gradient, const View& dx,
-                      const View* before_gelu) const {
+View Linear::rounded_gradient(LayerPass& to, const View& gradient) const {
   View dy;
   const auto round = [&] { dy = rounded(to, Action::kRoundGradient, gradient); };
   if (to.emits_inputs()) {
@@ -81,6 +80,17 @@ void Linear::backward(LayerPass& to, const View& x, const View& gradient, const 
   } else {
     to.again(round);
   }
+  return dy;
+}
+
+void Linear::gradient(LayerPass& to, const View& x, const View& gradient) const {
+  if (to.emits_weights()) weight_backward(to, x, rounded_gradient(to, gradient));
+  to.done(weight_);
+}
+
+void Linear::backward(LayerPass& to, const View& x, const View& gradient, const View& dx,
+                      const View* before_gelu) const {
+  const View dy = rounded_gradient(to, gradient);
   if (to.emits_weights()) weight_backward(to, x, dy);
   if (to.emits_inputs() && before_gelu != nullptr) {
     to.kernel(part_, KernelId::kGeluInputGradient,

@@ -41,6 +41,9 @@ class Linear {
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx,
                 const View* before_gelu = nullptr) const;
 
+  // The gradients of weights alone, where nothing before x gets one.
+  void gradient(LayerPass& to, const View& x, const View& dy) const;
+
   Part part() const { return part_; }
   Param weight() const { return weight_; }
   Param bias() const { return bias_; }
@@ -51,6 +54,7 @@ class Linear {
  private:
   bool by_rows() const { return cut_ == Split::Kind::kRows; }
   void weight_backward(LayerPass& to, const View& x, const View& dy) const;
+  View rounded_gradient(LayerPass& to, const View& gradient) const;
   View weight(LayerPass& to) const;
   View rounded(LayerPass& to, Action action, const View& x) const {
     return rounded_operand(to, part_, action, x);

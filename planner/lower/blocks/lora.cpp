@@ -57,6 +57,10 @@ Lora::Lora(LayerMaker& maker, Part part, std::string_view tensor, const LoraShap
 
 bool Lora::is_beside(const Plan& plan, Part part) {
   if (!plan.train.has_lora()) return false;
+  // The loss, which factors are trained by, has no gradient there.
+  const bool of_indexer =
+      part == Part::kIndexQuery || part == Part::kIndexKey || part == Part::kIndexWeights;
+  if (of_indexer) return false;
   const bool of_experts = part == Part::kExpertUp || part == Part::kExpertDown;
   const bool of_mlp = part == Part::kFc1 || part == Part::kFc2 || of_experts;
   switch (plan.train.targets) {

@@ -14,7 +14,7 @@ struct RopeShape {
 
 class Rope {
  public:
-  explicit Rope(const RopeShape& shape) : shape_(shape) {}
+  explicit Rope(const RopeShape& shape, Part part = Part::kRope) : shape_(shape), part_(part) {}
 
   bool turns() const { return shape_.theta > 0; }
   // The first so many heads of x [b, s, n, d], whose stretches lie apart (stretches.h).
@@ -33,12 +33,13 @@ class Rope {
     const std::int64_t stretch = shape_.stretch == 1 ? 0 : shape_.stretch;
     stretches.each([&](std::int32_t i) {
       to.kernel(
-          Part::kRope, KernelId::kRope, {update(stretches.part(by_stretch, i))},
+          part_, KernelId::kRope, {update(stretches.part(by_stretch, i))},
           {heads, shape_.theta, direction, stretches.begin_together(i), shape_.size, stretch});
     });
   }
 
   RopeShape shape_;
+  Part part_;
 };
 
 }  // namespace zplan

@@ -93,4 +93,14 @@ ZPLAN_PART(SharedGate, "shared_gate")
 ZPLAN_PART(LatentIn, "latent_in")
 ZPLAN_PART(LatentOut, "latent_out")
 
+// An indexer beside latent attention [DeepSeek25b]: its products, the norm of its keys, rotations,
+// its scores with the choice of keys, and what attention gives these.
+ZPLAN_PART(IndexQuery, "index_query")
+ZPLAN_PART(IndexKey, "index_key")
+ZPLAN_PART(IndexWeights, "index_weights")
+ZPLAN_PART(IndexNorm, "index_norm")
+ZPLAN_PART(IndexQueryRope, "index_query_rope")
+ZPLAN_PART(IndexKeyRope, "index_key_rope")
+ZPLAN_PART(Index, "index")
+
 #undef ZPLAN_PART

@@ -154,6 +154,63 @@ Demand attention(Operands o) {
                         .sees_all = both_ways}};
 }
 
+// Attention with a mask: of the keys that it computes some are left out.
+template <int qkv, int out, bool backward>
+Demand chosen_attention(Operands o) {
+  return attention<qkv, out, backward>({o, AttributeValues{}});
+}
+
+// [derived] Scores of an indexer's n heads of e elements, for each of `passes` times `pairs`.
+Demand index_scores(Operands o, const Shape& q, std::int64_t passes, std::int64_t pairs,
+                    bool backward) {
+  return {.kind = WorkKind::kAttention,
+          .flops = Flops{2 * q[0] * q[2] * q[3] * passes * pairs},
+          .bytes = traffic(o),
+          .attention = {.batch = q[0],
+                        .heads = q[2],
+                        .sequence = q[1],
+                        .head_size = q[3],
+                        .backward = backward,
+                        .pairs = pairs,
+                        .widest = q[3],
+                        .groups = 1}};
+}
+
+Demand choose_keys(Operands o) {
+  const Shape& q = o[0].shape;
+  return index_scores(o, q, 1, seen_pairs(q[1], 0, false), false);
+}
+// Some queries at a time have a score and a place of each key [DeepSeek25b].
+Bytes choose_keys_scratch(Operands o, const KernelSet& set) {
+  constexpr std::int64_t kTogether = 1024;  // [derived] 2 GiB at 256 Ki tokens
+  const Shape& q = o[0].shape;
+  const std::int64_t pairs = std::min(kTogether, q[0] * q[1]) * q[1];
+  return std::max(set.workspace, (size_of(DType::kF32) + size_of(DType::kI32)) * pairs);
+}
+
+// The scores again, and the gradients of queries and of keys, of the keys that were chosen.
+Demand choose_keys_backward(Operands o) {
+  const Shape& q = o[2].shape;
+  return index_scores(o, q, 3, seen_pairs(q[1], o[1].shape[2], false), true);
+}
+
+// The scores of all heads again.
+Demand chosen_shares(Operands o) {
+  const Shape &qkv = o[0].shape, &lse = o[2].shape;  // [b, s, g, w], [b, a, s]
+  const std::int64_t d = key_size(qkv, lse[1], o.attributes[0]);
+  const std::int64_t pairs = seen_pairs(qkv[1], o[1].shape[2], false);
+  return {.kind = WorkKind::kAttention,
+          .flops = Flops{2 * lse[0] * lse[1] * d * pairs},
+          .bytes = traffic(o),
+          .attention = {.batch = lse[0],
+                        .heads = lse[1],
+                        .sequence = lse[2],
+                        .head_size = d,
+                        .pairs = pairs,
+                        .widest = d,
+                        .groups = qkv[2]}};
+}
+
 // The casts of a set that multiplies in fp8, and what its products have without them.
 template <Demand (*demand)(Operands)>
 Bytes cast_scratch(Operands o, const KernelSet& set) {

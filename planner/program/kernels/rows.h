@@ -838,4 +838,50 @@ ZPLAN_KERNEL(
         "Is the gradient of gated_norm_forward; that of z is in the first v columns of din, the "
         "others become 0.")
 
+ZPLAN_KERNEL(
+    ChooseKeys, "choose_keys",
+    .operands = "q:rc[b,s,n,e] k:rc[b,s,e] weights:rc[b,s,n] chosen:wi[b,s,i] scratch:s",
+    .kind = kAtt, .demand = choose_keys, .sets = Sets::kPlannedOnCuda,
+    .scratch = choose_keys_scratch, .source = "[DeepSeek25b Eq.1]",
+    .what =
+        "A query and a key up to its own score sum weights ReLU(q k) / sqrt(n e). Of each query "
+        "the "
+        "i keys that score highest, of equal ones the earlier ones, in their order; -1 where there "
+        "are no more.")
+ZPLAN_KERNEL(
+    ChooseKeysBackward, "choose_keys_backward",
+    .operands =
+        "given:rt[b,s,i] chosen:ri[b,s,i] q:rc[b,s,n,e] k:rc[b,s,e] weights:rc[b,s,n] "
+        "scalars:rd[11] dq:wc[b,s,n,e] dk:wc[b,s,e] dweights:wc[b,s,n] scratch:s",
+    .attributes = "heads ranks global_tokens", .kind = kAtt, .demand = choose_keys_backward,
+    .sets = Sets::kPlannedOnCuda, .source = "[DeepSeek25b Eq.4]",
+    .what =
+        "Is the gradient, times the loss scale, of the mean over global_tokens of KL(p | softmax "
+        "of "
+        "the scores), over the keys that were chosen; p is what all `heads` give a key, divided by "
+        "their number. Of that sum a rank has its heads' part in `given`, and it gives that part "
+        "of the gradient, one of `ranks`.")
+ZPLAN_KERNEL(ChosenAttentionForward, "chosen_attention_forward",
+             .operands = "qkv:rc[b,s,g,w] chosen:ri[b,s,i] out:wc[b,s,a,v] lse:wt[b,a,s] scratch:s",
+             .kind = kAtt, .demand = chosen_attention<0, 2, false>, .sets = Sets::kPlannedOnCuda,
+             .source = "[DeepSeek25b Eq.2]",
+             .what =
+                 "Is attention_forward of the keys that are chosen for each query. The products "
+                 "are those of "
+                 "all keys up to its own, as with a mask.")
+ZPLAN_KERNEL(ChosenAttentionBackward, "chosen_attention_backward",
+             .operands =
+                 "dout:rc[b,s,a,v] qkv:rc[b,s,g,w] chosen:ri[b,s,i] out:rc[b,s,a,v] lse:rt[b,a,s] "
+                 "dqkv:wc[b,s,g,w] scratch:s",
+             .kind = kAtt, .demand = chosen_attention<1, 0, true>, .sets = Sets::kPlannedOnCuda,
+             .source = "[derived]", .what = "Is the gradient of chosen_attention_forward.")
+ZPLAN_KERNEL(
+    ChosenShares, "chosen_shares",
+    .operands = "qkv:rc[b,s,g,w] chosen:ri[b,s,i] lse:rt[b,a,s] given:at[b,s,i]",
+    .attributes = "value_size", .kind = kAtt, .demand = chosen_shares, .sets = Sets::kPlannedOnCuda,
+    .source = "[DeepSeek25b sec 2.1]",
+    .what =
+        "given = sum over heads of the probabilities of attention of the chosen keys, or adds "
+        "them; 0 where there is none. Heads of values have `value_size` elements.")
+
 #undef ZPLAN_KERNEL

@@ -143,6 +143,8 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "zero-infinity-0.5t",
                                              "megatron-530b",
                                              "deepseek-v3",
+                                             "deepseek-v3.2",
+                                             "glm-5",
                                              "zero-infinity-1t",
                                              "megatron-1t",
                                              "kimi-k2",
