@@ -39,8 +39,8 @@ std::int64_t twice_seen_of(std::int64_t s, std::int64_t most) {
   return 2 * w - w * w / s;
 }
 
-// Of a token on average, over all layers, times two: s, the half being masked, 2 s both ways or to
-// an encoder, or with a window or an indexer as many as these leave.
+// Counts them over all layers, times two: s, the half being masked, 2 s both ways or to an encoder,
+// or with a window or an indexer as many as these leave.
 std::int64_t twice_seen_keys(const ModelConfig& model) {
   const LayerFeatures& layer = model.layer;
   const std::int64_t s = model.sequence;

@@ -1,4 +1,4 @@
-// What kernels of attention to chosen keys, and of the indexer that chooses them, take on every
+// Kernels of attention to chosen keys, and of the indexer that chooses them, take these on every
 // device [DeepSeek25b sec 2.1]; planner/program/kernels/rows.h says what they compute.
 #pragma once
 
@@ -35,7 +35,7 @@ struct KeyChoiceBackward {
   double scale;         // of the loss of a token
 };
 
-// Of qkv[b, s, c], as attention has it; its keys are those that `chosen` names.
+// Attention to the keys of qkv, side by side as in attention, that `chosen` names.
 template <typename T, typename S>
 struct ChosenForward {
   T* out;                      // [b, s, a, v]

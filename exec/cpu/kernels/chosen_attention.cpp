@@ -39,7 +39,7 @@ C score_scale(const IndexShape& s) {
   return 1 / std::sqrt(static_cast<C>(s.heads * s.head_size));
 }
 
-// What query `t` of all sequences, whose sequence begins with key row `first`, and a key score.
+// Returns the score of query `t` of all sequences and of a key, a row of all of them.
 template <typename T, typename Call>
 Compute<T> index_score(const IndexShape& s, const Call& x, std::int64_t t, std::int64_t key) {
   using C = Compute<T>;

@@ -52,7 +52,7 @@ class AttentionCore {
   void replay(LayerPass& to, const View& qkv) const;
   void backward(LayerPass& to, const View& qkv, const View& dout, const View& dqkv) const;
 
-  // What heads give the chosen keys, [b, s, i], to which tiles add.
+  // Adds up what heads give the chosen keys, [b, s, i], over the tiles.
   void shares(LayerPass& to, const View& qkv, const View& given) const;
 
   // In the second part of a backward: what the first has given of the sinks' gradient.

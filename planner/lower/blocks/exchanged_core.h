@@ -33,7 +33,7 @@ class ExchangedCore {
   View out(const LayerPass& to) const { return to[out_]; }  // outside, [T, a v]
 
   void replay(LayerPass& to) const { core_.replay(to, to[qkv_]); }
-  // What heads give the keys that are chosen, where ranks exchange nothing.
+  // Adds up what heads give the keys that are chosen, where ranks exchange nothing.
   void shares(LayerPass& to, const View& given) const { core_.shares(to, to[qkv_], given); }
   // From the gradient of out() to that of what was made, outside both. `back` takes the gradient of
   // what enter() gave back over what was done to it.

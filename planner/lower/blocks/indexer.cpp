@@ -87,7 +87,7 @@ View Indexer::given(LayerPass& to) const {
   return to.scratch("index.given", to[chosen_].shape, to.statistics());
 }
 
-// Of the scores: queries' before and behind their turn, keys' up to their product.
+// Emits the gradients of what the products give.
 void Indexer::gradients(LayerPass& to, const View& dq, const View& dk, const View& dweights) const {
   const View dnormed = to.scratch("d.index.key.normed", dk.shape);
   to.kernel(

@@ -18,9 +18,9 @@ class Indexer {
   Value chosen() const { return chosen_; }  // [b, s, i] i32, in the order of tokens
   bool learns(LayerPass& to) const { return to.trains(query_.weight()); }
 
-  // From tokens x [T, h] and the latent of queries [T, q].
+  // Chooses from tokens x [T, h] and the latent of queries [T, q].
   void forward(LayerPass& to, const View& x, const View& latent) const;
-  // What heads give the chosen keys, [b, s, i], to which tiles add.
+  // Returns where tiles add what heads give the chosen keys, [b, s, i].
   View given(LayerPass& to) const;
   void clear_given(LayerPass& to) const { to.clear_for_tiles(Part::kIndex, given(to)); }
   void backward(LayerPass& to, const View& x, const View& latent) const;
