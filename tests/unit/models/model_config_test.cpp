@@ -62,6 +62,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "tiny-cohere2",
                                              "tiny-granite",
                                              "tiny-llama",
+                                             "tiny-dsa",
                                              "tiny-oss",
                                              "tiny-gpt-oss",
                                              "tiny-modernbert",
@@ -669,7 +670,8 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
       "\"tied_embeddings\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
-      "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"encoder_layers\", \"mtp_layers\", "
+      "\"q_lora_rank\", \"index_heads\", \"index_head_size\", \"index_keys\", "
+      "\"kv_heads\", \"head_size\", \"encoder_layers\", \"mtp_layers\", "
       "\"mtp_loss\", \"rope_theta\", "
       "\"layer_pattern\", \"mamba_heads\", \"mamba_head_size\", \"mamba_groups\", "
       "\"mamba_state\", \"mamba_conv\", \"mamba_chunk\", \"delta_key_heads\", "
@@ -805,6 +807,24 @@ TEST(ParseModel, DefectsOfLatentAttentionAreNamed) {
             "expected no qk_norm with a latent, which has norms of its own");
   ends_with(latent({{"head_size", "4"}}),
             "heads have qk_nope_head_size and qk_rope_head_size elements, got number 4");
+}
+
+TEST(ParseModel, AnIndexerStandsBesideALatentOfQueries) {
+  const auto ends_with = [](std::map<std::string, std::string> changes, const std::string& end) {
+    changes.insert({{"index_heads", "2"}, {"index_head_size", "8"}, {"index_keys", "4"}});
+    const std::string error = parse_error(latent(changes));
+    EXPECT_TRUE(error.ends_with(end)) << error;
+  };
+  ends_with({}, "expected no index_heads without q_lora_rank");
+  ends_with({{"q_lora_rank", "4"}, {"index_head_size", ""}},
+            "expected key \"index_head_size\", got an object without it");
+  ends_with({{"q_lora_rank", "4"}, {"index_heads", ""}},
+            "expected no index_head_size without index_heads, got number 8");
+  ends_with({{"q_lora_rank", "4"},
+             {"index_head_size", "1"},
+             {"architecture", "\"llama\""},
+             {"rope_theta", "10"}},
+            "expected at least the 2 elements that turn with positions, got 1");
 }
 
 TEST(Validate, ChecksAConfigBuiltInMemory) {

@@ -842,6 +842,20 @@ TEST(Legality, LayersOfAPatternAreCutAnywhereButForStatesAndWhatIsReplayedTogeth
               says("cut turns of 4 layers, the model's pattern"));
 }
 
+TEST(Legality, AnIndexerChoosesAmongAllKeysAndStoresNoScores) {
+  const ModelShape model = shape_of(load_model("tiny-dsa"));
+  Plan plan;
+  plan.kernel_set = "cpu.f32.unfused";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.batch = {.global_batch = 8, .micro_batch = 1, .sequence = 32};
+  EXPECT_EQ(illegal(plan, model), std::nullopt);
+  plan.recompute = {{Recompute::kSelective, 0}};
+  EXPECT_THAT(illegal(plan, model), says("stores no scores"));
+  plan.recompute = {{Recompute::kNone, 0}};
+  plan.parallel.cp = 2;
+  EXPECT_THAT(illegal(plan, model), says("cp 1, not 2"));
+}
+
 TEST(Legality, TurnsOfLayersWithExpertsAndWithoutStayTogether) {
   ModelShape switching = shape_of(load_model("tiny-switch"));
   switching.layers = 12;
