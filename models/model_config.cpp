@@ -125,6 +125,18 @@ constexpr MixerField<DeltaShape> kDeltaFields[] = {
     {"delta_conv", &DeltaShape::conv, kMostConv},
     {"delta_chunk", &DeltaShape::chunk, kMostChunk},
 };
+constexpr MixerField<KimiShape> kKimiFields[] = {
+    {"kda_heads", &KimiShape::heads, 1 << 16},
+    {"kda_head_size", &KimiShape::size, 512},
+    {"kda_conv", &KimiShape::conv, kMostConv},
+    {"kda_chunk", &KimiShape::chunk, kMostChunk},
+};
+constexpr MixerField<SelectiveShape> kSelectiveFields[] = {
+    {"mamba1_inner", &SelectiveShape::inner, 1 << 20},
+    {"mamba1_state", &SelectiveShape::state, 512},
+    {"mamba1_step_rank", &SelectiveShape::rank, 1 << 16},
+    {"mamba1_conv", &SelectiveShape::conv, kMostConv},
+};
 constexpr std::int64_t kMostMixerWidth = 1 << 21;
 constexpr std::string_view kRouterScores = "router_scores";
 constexpr double kMaxExpertFactor = 1000;
@@ -338,7 +350,8 @@ std::optional<Contradiction> mixer_contradiction(const ModelConfig& m) {
                          fmt::format("expected a number that divides delta_value_heads, {}, got {}",
                                      m.delta->value_heads, m.delta->key_heads)};
   const std::int64_t width =
-      std::max(m.mamba ? m.mamba->in_width() : 0, m.delta ? m.delta->in_width() : 0);
+      std::max({m.mamba ? m.mamba->in_width() : 0, m.delta ? m.delta->in_width() : 0,
+                m.kimi ? m.kimi->in_width() : 0, m.selective ? m.selective->in_width() : 0});
   if (width > kMostMixerWidth)
     return Contradiction{kPattern, fmt::format("expected mixers whose first product has up to {} "
                                                "columns, got {}",
@@ -484,6 +497,9 @@ void read_layers(JsonObject& object, ModelConfig& model) {
   if (pattern && !pattern->has_faults()) model.pattern = read_pattern(*pattern, model.layers);
   read_mixer(object, model.layers_with(Mixer::kMamba) > 0, kMambaFields, 'M', model.mamba);
   read_mixer(object, model.layers_with(Mixer::kDelta) > 0, kDeltaFields, 'G', model.delta);
+  read_mixer(object, model.layers_with(Mixer::kKimi) > 0, kKimiFields, 'K', model.kimi);
+  read_mixer(object, model.layers_with(Mixer::kSelective) > 0, kSelectiveFields, 'S',
+             model.selective);
   if (model.layers_with(FeedForward::kExperts) > 0) object.member(kExpertCount.name);
   if (const auto count = object.optional_member(kExpertCount.name);
       count && pattern && model.layers_with(FeedForward::kExperts) == 0)
@@ -655,6 +671,8 @@ std::int64_t ModelConfig::state_heads_divisor() const {
   std::int64_t divisor = 0;
   if (mamba) divisor = std::gcd(mamba->heads, mamba->groups);
   if (delta) divisor = std::gcd(divisor, std::gcd(delta->key_heads, delta->value_heads));
+  if (kimi) divisor = std::gcd(divisor, kimi->heads);
+  if (selective) divisor = std::gcd(divisor, selective->inner);
   return divisor;
 }
 
@@ -715,6 +733,8 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
   if (model.has_pattern()) all.push_back({kPattern, pattern_words(model.pattern)});
   add_mixer_fields(model.mamba, kMambaFields, all);
   add_mixer_fields(model.delta, kDeltaFields, all);
+  add_mixer_fields(model.kimi, kKimiFields, all);
+  add_mixer_fields(model.selective, kSelectiveFields, all);
   if (model.experts) add_expert_fields(*model.experts, model.has_pattern() && model.has_mlp(), all);
   for (const auto& [field, value] : shown_features(model.layer)) all.push_back({field, value});
   if (!model.latent) return all;
@@ -735,12 +755,21 @@ std::int64_t ModelConfig::attention_bound() const {
   if (delta)
     bound =
         std::max(bound, delta->in_width() + 2 * delta->values() * delta->key_size / delta->chunk);
+  // Decays and gates are as wide as the columns of queries each, the latter's inputs not.
+  if (kimi)
+    bound = std::max(bound, kimi->in_width() + 2 * (kimi->width() + kimi->size) +
+                                2 * kimi->width() * kimi->size / kimi->chunk);
+  // Columns, steps and what the latter come of; their decays count with the matrices.
+  if (selective)
+    bound =
+        std::max(bound, selective->in_width() + 2 * selective->inner + 3 * selective->low_width());
   return bound;
 }
 
 std::int64_t ModelConfig::uncut_elements() const {
   std::int64_t columns = 0;
   if (latent) columns += latent->query_rank + latent->key_value_rank + latent->rope_size;
+  if (kimi) columns += kimi->low_width();
   if (experts) columns += 2 * experts->latent + (experts->shared_gate ? 1 : 0);
   return hidden * columns;
 }
@@ -749,10 +778,15 @@ std::int64_t ModelConfig::width_divisor() const {
   const std::int64_t values = kv_heads * value_size();
   if (has_states()) {
     std::int64_t divisor = std::gcd(kv_heads * head_size(), ffn);
+    if (latent)
+      divisor = std::gcd(divisor, std::gcd(heads * (latent->nope_size + value_size()), values));
     if (mamba)
       for (const std::int64_t width : mamba->in_widths()) divisor = std::gcd(divisor, width);
     if (delta)
       for (const std::int64_t width : delta->in_widths()) divisor = std::gcd(divisor, width);
+    if (kimi)
+      for (const std::int64_t width : kimi->in_widths()) divisor = std::gcd(divisor, width);
+    if (selective) divisor = std::gcd(divisor, selective->inner);
     return divisor;
   }
   if (latent)
@@ -765,6 +799,12 @@ std::int64_t ModelConfig::matrix_divisor() const {
   std::int64_t last = std::gcd(attention_width() * hidden, ffn * hidden);
   if (mamba) last = std::gcd(last, std::gcd(mamba->in_width(), mamba->inner()) * hidden);
   if (delta) last = std::gcd(last, std::gcd(delta->in_width(), delta->values()) * hidden);
+  if (kimi)
+    last = std::gcd(last, std::gcd(std::gcd(kimi->in_width(), kimi->width()) * hidden,
+                                   kimi->size * kimi->width()));
+  if (selective)
+    last = std::gcd(
+        last, selective->inner * std::gcd(std::gcd(hidden, selective->state), selective->rank));
   if (!latent) return std::gcd(last, qkv_width() * hidden);
   const std::int64_t query_in = latent->query_rank > 0 ? latent->query_rank : hidden;
   const std::int64_t keys = heads * (latent->nope_size + value_size());

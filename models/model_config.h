@@ -121,6 +121,8 @@ struct ModelConfig {
   LayerPattern pattern{};
   std::optional<MambaShape> mamba;
   std::optional<DeltaShape> delta;
+  std::optional<KimiShape> kimi;
+  std::optional<SelectiveShape> selective;
   std::int64_t vocab = 0;     // V, unpadded
   std::int64_t sequence = 0;  // s, tokens
   bool tied_embeddings = true;
@@ -186,7 +188,7 @@ struct ModelConfig {
   std::int64_t layers_with(Mixer mixer) const;
   std::int64_t layers_with(FeedForward feed_forward) const;
   // Returns whether tokens are mixed by a state that goes through the sequence.
-  bool has_states() const { return mamba || delta; }
+  bool has_states() const { return mamba || delta || kimi || selective; }
   // Returns the greatest common divisor of the numbers of heads and groups of such states, which
   // tensor parallel ranks cut; 0: there are none.
   std::int64_t state_heads_divisor() const;

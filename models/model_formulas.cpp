@@ -111,6 +111,14 @@ std::int64_t mixer_matmul_count(const ModelConfig& model, Mixer mixer) {
       return h * (model.mamba->in_width() + model.mamba->inner());
     case Mixer::kDelta:
       return h * (model.delta->in_width() + model.delta->values());
+    case Mixer::kKimi: {
+      const KimiShape& k = *model.kimi;
+      return h * (k.in_width() + k.low_width() + k.width()) + k.low_width() * k.width();
+    }
+    case Mixer::kSelective: {
+      const SelectiveShape& s = *model.selective;
+      return s.inner * (3 * h + s.low_width() + s.rank);
+    }
   }
   return 0;
 }
@@ -124,6 +132,15 @@ std::int64_t mixer_vector_count(const ModelConfig& model, Mixer mixer) {
     const DeltaShape& d = *model.delta;
     constexpr std::int64_t kOfHeads = 2;  // what dt begins with, and A
     return d.conv_width() * d.conv + kOfHeads * d.value_heads + d.value_size;
+  }
+  if (mixer == Mixer::kKimi) {
+    const KimiShape& k = *model.kimi;
+    return k.conv_width() * k.conv + k.width() + k.heads + k.size;  // dt_bias, A, gain
+  }
+  if (mixer == Mixer::kSelective) {
+    const SelectiveShape& s = *model.selective;
+    // The convolution with its bias, what steps begin with, A and D; gains.
+    return s.inner * (s.conv + 1 + 1 + s.state + 1) + s.low_width();
   }
   if (mixer == Mixer::kNone) return 0;
   std::int64_t biases = 0;
@@ -179,7 +196,8 @@ std::int64_t largest_of_layers(const ModelConfig& model, const Count& count) {
 
 // Counts what the recurrences of states do in forward for a token, over all layers: Megatron-LM
 // counts 7 flop for each element of a Mamba-2 state and 4 multiply-adds for each of a gated delta
-// net's [MegatronCore].
+// net's [MegatronCore]. A state of Mamba-1 does what Mamba-2's does, one of Kimi
+// delta attention what the latter does.
 std::int64_t state_flop(const ModelConfig& model) {
   std::int64_t flop = 0;
   constexpr std::int64_t kOfMamba = 7, kOfDelta = 4;
@@ -188,6 +206,12 @@ std::int64_t state_flop(const ModelConfig& model) {
   if (model.delta)
     flop += model.layers_with(Mixer::kDelta) * kOfDelta * kFlopPerMultiplyAdd *
             model.delta->values() * model.delta->key_size;
+  if (model.kimi)
+    flop += model.layers_with(Mixer::kKimi) * kOfDelta * kFlopPerMultiplyAdd * model.kimi->width() *
+            model.kimi->size;
+  if (model.selective)
+    flop += model.layers_with(Mixer::kSelective) * kOfMamba * model.selective->inner *
+            model.selective->state;
   return flop;
 }
 

@@ -40,6 +40,24 @@ constexpr auto mixer_rows() {
           [](const auto& shape, const auto& x, const Operand& s) {
             delta_scan_backward(shape, x, scratch(s));
           }),
+      row(K::kKimiScanForward, read_kimi_scan_forward<T>,
+          [](const auto& shape, const auto& x, const Operand& s) {
+            kimi_scan_forward(shape, x, scratch(s));
+          }),
+      row(K::kKimiScanBackward, read_kimi_scan_backward<T>,
+          [](const auto& shape, const auto& x, const Operand& s) {
+            kimi_scan_backward(shape, x, scratch(s));
+          }),
+      row(K::kSelectiveScanForward, read_selective_scan_forward<T>,
+          [](const auto&... x) { selective_scan_forward(x...); }),
+      row(K::kSelectiveScanBackward, read_selective_scan_backward<T>,
+          [](const auto& shape, const auto& x, const Operand& s) {
+            selective_scan_backward(shape, x, scratch(s));
+          }),
+      row(K::kSiluGateForward, read_silu_gate_forward<T>,
+          [](const auto& shape, auto... x) { silu_gate_forward(shape, x...); }),
+      row(K::kSiluGateBackward, read_silu_gate_backward<T>,
+          [](const auto&... x) { silu_gate_backward(x...); }),
   });
 }
 

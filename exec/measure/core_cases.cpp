@@ -87,6 +87,8 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
     case KernelId::kConvolutionBackward:
     case KernelId::kGatedNormForward:
     case KernelId::kGatedNormBackward:
+    case KernelId::kSiluGateForward:
+    case KernelId::kSiluGateBackward:
       return gates(n);
     case KernelId::kEmbeddingForward:
     case KernelId::kEmbeddingBackward:
@@ -175,7 +177,9 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
 // Recurrences have scratch by their chunks, which the other kernels have not.
 bool is_recurrence(KernelId id) {
   return id == KernelId::kMambaScanForward || id == KernelId::kMambaScanBackward ||
-         id == KernelId::kDeltaScanForward || id == KernelId::kDeltaScanBackward;
+         id == KernelId::kDeltaScanForward || id == KernelId::kDeltaScanBackward ||
+         id == KernelId::kKimiScanForward || id == KernelId::kKimiScanBackward ||
+         id == KernelId::kSelectiveScanForward || id == KernelId::kSelectiveScanBackward;
 }
 
 // The factor of clipping is as good as no work; what experts are given follows a router, which no

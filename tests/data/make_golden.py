@@ -32,6 +32,8 @@ import golden_delta
 import golden_gated_experts
 import golden_gpt2
 import golden_gpt_oss
+import golden_jamba
+import golden_kimi
 import golden_llama
 import golden_mamba
 import golden_mixtral
@@ -48,7 +50,8 @@ TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
           *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
           golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, *golden_dense.MODELS,
-          golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL)
+          golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL,
+          golden_kimi.MODEL, golden_jamba.MODEL)
 
 TRAIN = {
     "seed": 0,
@@ -130,8 +133,8 @@ def batch_of(model, text, step):
 
 
 def decays(name, parameter):
-    """Matrices do, embeddings among them; vectors and the biases of experts do not."""
-    return parameter.dim() >= 2 and not name.endswith(".bias")
+    """Matrices do, embeddings among them; vectors, biases of experts and rates of states do not."""
+    return parameter.dim() >= 2 and not name.endswith((".bias", ".A_log"))
 
 
 def make_optimizer(params):

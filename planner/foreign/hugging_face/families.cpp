@@ -175,10 +175,6 @@ constexpr Refused kRefused[] = {
     {"falcon_h1",
      "its layers have Mamba-2 and attention side by side with factors of each part, which models "
      "here have not"},
-    {"jamba",
-     "its layers have Mamba-1, whose states have a decay of each channel, which models "
-     "here have not"},
-    {"kimi_linear", "its delta nets have a gate of each channel, which models here have not"},
     {"zamba2", "its layers share an attention block, which models here have not"},
     {"gemma3n", "its layers have embeddings of their own, which models here have not"},
 };

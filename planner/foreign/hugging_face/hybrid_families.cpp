@@ -1,6 +1,8 @@
-// Families whose layers have mixers with a state: Mamba-2 [Dao24] or gated delta nets [Yang24b].
+// Families whose layers have mixers with a state: Mamba-2 [Dao24], Mamba-1 [Gu23], gated delta nets
+// [Yang24b] or Kimi delta attention [KimiTeam25].
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
@@ -293,9 +295,151 @@ void read_qwen3_5(ConfigKeys& keys, ModelConfig& model) {
   keys.find(spelt::kDenseLayers);
 }
 
+// The layers that a list numbers from 1 get this letter.
+void letter_layers(JsonObject& lists, std::string_view key, char letter,
+                   std::vector<char>& mixers) {
+  for (const JsonNode& layer : lists.member(key).items())
+    mixers[static_cast<std::size_t>(layer.integer(1, static_cast<std::int64_t>(mixers.size())) -
+                                    1)] = letter;
+}
+
+// Files of the model's own class have an object of sizes and lists; those of transformers have keys
+// beside the others.
+std::vector<char> read_kimi_mixers(ConfigKeys& keys, ModelConfig& model) {
+  KimiShape& kimi = model.kimi.emplace();
+  std::vector<char> mixers(static_cast<std::size_t>(model.layers), 'K');
+  if (const auto own = keys.stated({"linear_attn_config"})) {
+    JsonObject object = own->object();
+    kimi.heads = whole_number(object.member("num_heads"), 1, kMostHeads);
+    kimi.size = whole_number(object.member("head_dim"), 1, kMostOfAHead);
+    if (const auto conv = object.optional_member("short_conv_kernel_size"))
+      kimi.conv = whole_number(*conv, 1, kMostConvolution);
+    letter_layers(object, "kda_layers", 'K', mixers);
+    letter_layers(object, "full_attn_layers", '*', mixers);
+    object.finish();
+    return mixers;
+  }
+  kimi.heads = keys.whole({"linear_num_heads"}, kMostHeads);
+  kimi.size = keys.whole({"linear_head_dim"}, kMostOfAHead);
+  kimi.conv = keys.whole({"linear_conv_kernel_dim"}, kMostConvolution);
+  constexpr std::int64_t kUsualEvery = 4;
+  if (const auto types = keys.find(spelt::kLayerTypes)) {
+    mixers.clear();
+    for (const JsonNode& layer : types->items())
+      mixers.push_back(
+          layer.one_of({"linear_attention", "full_attention"}) == "full_attention" ? '*' : 'K');
+  } else {
+    for (std::size_t i = kUsualEvery; i < mixers.size(); i += kUsualEvery) mixers[i] = '*';
+  }
+  return mixers;
+}
+
+// The words of layers, of which the first have an MLP and the others experts.
+std::string read_kimi_words(ConfigKeys& keys, ModelConfig& model) {
+  const std::vector<char> mixers = read_kimi_mixers(keys, model);
+  std::int64_t dense = 1;  // as its class has them
+  if (const auto first = keys.stated({"first_k_dense_replace"}))
+    dense = whole_number(*first, 0, model.layers);
+  std::vector<char> others(mixers.size(), 'E');
+  std::fill_n(others.begin(), std::min(dense, model.layers), '-');
+  if (const auto types = keys.find({"mlp_layer_types"})) {
+    others.clear();
+    for (const JsonNode& layer : types->items())
+      others.push_back(layer.one_of({"dense", "sparse"}) == "dense" ? '-' : 'E');
+  }
+  std::string words;
+  for (std::size_t i = 0; i < mixers.size() && i < others.size(); ++i)
+    words += std::string{mixers[i], others[i], ' '};
+  return words;
+}
+
+void read_kimi_experts(ConfigKeys& keys, ModelConfig& model) {
+  ExpertShape experts;
+  experts.count = keys.whole(spelt::kExperts, kMostOfExperts);
+  experts.per_token = keys.whole({"num_experts_per_token", "num_experts_per_tok"}, kMostOfExperts);
+  experts.ffn = keys.whole(spelt::kExpertWidth, kMostColumns);
+  experts.shared_ffn =
+      keys.whole_or({"num_shared_experts", "n_shared_experts"}, kMostOfExperts, 0) * experts.ffn;
+  if (const auto every = keys.stated({"moe_layer_freq"});
+      every && whole_number(*every, 1, kMostSize) != 1)
+    every->fail_expected("1: all layers behind the first ones have experts");
+  if (const auto scores = keys.stated({"moe_router_activation_func"})) scores->one_of({"sigmoid"});
+  experts.scores = Scores::kSigmoid;
+  experts.renormalised = keys.flag({"moe_renormalize", "norm_topk_prob"}, true);
+  experts.scale = keys.number_or(spelt::kScale, 0, kMostScale, 1);
+  experts.groups = keys.whole_or({"num_expert_group", "n_group"}, kMostOfExperts, 1);
+  experts.groups_per_token = keys.whole_or(spelt::kGroupsPerToken, kMostOfExperts, 1);
+  add_choice_bias(keys, experts);
+  if (!model.has_mlp()) model.ffn = experts.ffn;
+  model.experts = experts;
+}
+
+void read_kimi_linear(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_latent(keys, model);
+  model.position = Position::kNone;
+  keys.demand({"mla_use_nope"}, true, true, "its attention has no positions");
+  for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters", "use_grouped_topk"})
+    keys.find({key});
+  take_pattern(keys.node(), read_kimi_words(keys, model), model);
+  read_kimi_experts(keys, model);
+  note_further_layers(keys);
+}
+
+// Layers of which one of `period`, that of number `offset`, is another.
+void letter_every(ConfigKeys& keys, const Names& period, const Names& offset, char letter,
+                  std::vector<char>& letters) {
+  const std::int64_t every = keys.whole(period, kMostSize);
+  const std::int64_t first = keys.whole_or(offset, kMostSize, 0);
+  for (std::size_t i = 0; i < letters.size(); ++i)
+    if (static_cast<std::int64_t>(i) % every == first) letters[i] = letter;
+}
+
+void read_mamba1(ConfigKeys& keys, ModelConfig& model) {
+  constexpr std::int64_t kHiddenOfRank = 16;
+  SelectiveShape& mamba = model.selective.emplace();
+  mamba.inner = keys.whole({"mamba_expand"}, kMostOfAHead) * model.hidden;
+  mamba.state = keys.whole({"mamba_d_state"}, kMostOfAHead);
+  mamba.conv = keys.whole({"mamba_d_conv"}, kMostConvolution);
+  const auto rank = keys.find({"mamba_dt_rank"});
+  mamba.rank = rank && rank->is_number() ? whole_number(*rank, 1, kMostSize)
+                                         : ceil_div(model.hidden, kHiddenOfRank);
+  keys.demand({"mamba_proj_bias"}, false, false, "products of Mamba-1 have no biases");
+  keys.demand({"mamba_conv_bias"}, true, true, "the convolution of Mamba-1 has a bias");
+}
+
+void read_jamba(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kLlama);
+  read_sizes(keys, model);
+  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMostHeads, model.heads);
+  model.ffn = keys.whole(spelt::kWidth, kMostColumns);
+  model.position = Position::kNone;
+  read_activation(keys, model);
+  keys.find(spelt::kWindow);
+  const auto layers = static_cast<std::size_t>(model.layers);
+  std::vector<char> mixers(layers, 'S'), others(layers, '-');
+  letter_every(keys, {"attn_layer_period"}, {"attn_layer_offset"}, '*', mixers);
+  const std::int64_t count = keys.whole_or(spelt::kExperts, kMostOfExperts, 1);
+  if (count > 1) letter_every(keys, {"expert_layer_period"}, {"expert_layer_offset"}, 'E', others);
+  std::string words;
+  for (std::size_t i = 0; i < layers; ++i) words += std::string{mixers[i], others[i], ' '};
+  take_pattern(keys.node(), words, model);
+  read_mamba1(keys, model);
+  if (count == 1) return;
+  ExpertShape experts;
+  experts.count = count;
+  experts.per_token = keys.whole(spelt::kPerToken, kMostOfExperts);
+  experts.ffn = model.ffn;
+  experts.renormalised = false;
+  experts.balance = keys.number_or(spelt::kBalance, 0, kMostScale, 0);
+  model.experts = experts;
+}
+
 constexpr Family kHybridFamilies[] = {
     {"bamba", "BambaDecoderLayer", read_bamba},
     {"granitemoehybrid", "GraniteMoeHybridDecoderLayer", read_granite_hybrid},
+    {"jamba", "JambaAttentionDecoderLayer", read_jamba},
+    {"kimi_linear", "KimiLinearDecoderLayer", read_kimi_linear},
     {"mamba2", "Mamba2Block", read_mamba2},
     {"nemotron_h", "NemotronHBlock", read_nemotron_h},
     {"qwen3_5_moe_text", "Qwen3_5MoeDecoderLayer", read_qwen3_next},

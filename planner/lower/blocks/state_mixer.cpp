@@ -18,35 +18,15 @@ std::string tensor_of(const StateShape& shape, const char* name) {
   return std::string(shape.prefix) + name;
 }
 
-Param make_convolution(LayerMaker& maker, const StateShape& shape, const Split& split) {
-  const Shape weight{shape.taps, shape.convolved};
-  ParamSpec spec{maker.naming.of(tensor_of(shape, "conv"), ".weight"),
-                 weight,
-                 weight,
-                 Init::kNormal,
-                 maker.naming.std().usual,
-                 true,
-                 split};
-  spec.is_matrix = false;
-  return maker.params.add(std::move(spec));
-}
-
 // The parts behind the gate are convolved, until they have all columns of the convolution.
-Split convolved_split(const StateShape& shape) {
-  Split split{Split::Kind::kColumns, {}};
+ConvolutionKind convolution_of(const StateShape& shape) {
+  ConvolutionKind kind{.widths = {}, .taps = shape.taps, .bias = shape.conv_bias};
   std::int64_t sum = 0;
   for (std::size_t i = 1; sum < shape.convolved; ++i) {
-    split.segments.push_back(shape.columns[i]);
+    kind.widths.push_back(shape.columns[i]);
     sum += shape.columns[i];
   }
-  return split;
-}
-
-Param make_conv_bias(LayerMaker& maker, const StateShape& shape) {
-  if (!shape.conv_bias) return {};
-  const Shape width{shape.convolved};
-  return maker.params.add({maker.naming.of(tensor_of(shape, "conv"), ".bias"), width, width,
-                           Init::kZero, 0, false, convolved_split(shape)});
+  return kind;
 }
 
 std::vector<Param> make_vectors(LayerMaker& maker, const StateShape& shape) {
@@ -96,8 +76,7 @@ StateMixer::StateMixer(LayerMaker& maker, const StateShape& shape)
       keeps_convolved_(shape.keeps_convolved),
       gate_width_(shape.inner / maker.pieces()),
       in_(make_in(maker, shape)),
-      conv_(make_convolution(maker, shape, convolved_split(shape))),
-      conv_bias_(make_conv_bias(maker, shape)),
+      conv_(maker, tensor_of(shape, "conv"), convolution_of(shape)),
       vectors_(make_vectors(maker, shape)),
       gain_(make_gain(maker, shape)),
       in_out_(make_value(maker, shape, "in", width_of(shape))),
@@ -117,22 +96,11 @@ View StateMixer::scan_scratch(LayerPass& to, std::int64_t elements) {
   return scratch;
 }
 
-void StateMixer::convolve(LayerPass& to, const View& convolved) const {
-  const View x = read(to[in_out_]), weight = to.parameter(conv_);
-  const Attributes first{gate_width_};
-  if (conv_bias_)
-    to.kernel(Part::kConvolution, Action::kCompute, KernelId::kConvolutionForward,
-              {x, weight, write(convolved), to.parameter(conv_bias_)}, first);
-  else
-    to.kernel(Part::kConvolution, Action::kCompute, KernelId::kConvolutionForward,
-              {x, weight, write(convolved)}, first);
-}
-
 void StateMixer::forward(LayerPass& to, const View& x) const {
   if (!to.emits_all()) return;
   const View in = to[in_out_], convolved = to[convolved_], y = to[y_];
   in_.forward(to, x, by_token(in));
-  convolve(to, convolved);
+  conv_.forward(to, in, gate_width_, convolved);
   scan(to, read(convolved), read(in), write(y));
   to.kernel(Part::kGateNorm, KernelId::kGatedNormForward,
             {read(y), read(in), to.parameter(gain_), write(to[normed_]), write(to[rstd_])},
@@ -155,30 +123,20 @@ View StateMixer::mix_backward(LayerPass& to, const View& dnormed) const {
             {gate_last_ ? 1 : 0});
   View convolved = keeps_convolved_ ? to[convolved_] : View{};
   if (!keeps_convolved_) {
-    const Shape shape{in.shape[0], in.shape[1], to.shape_of(conv_)[1]};
+    const Shape shape{in.shape[0], in.shape[1], to.shape_of(conv_.weight())[1]};
     convolved = to.scratch("convolved", shape);
-    convolve(to, convolved);
+    conv_.forward(to, in, gate_width_, convolved);
   }
   const View dconvolved = to.scratch("d.convolved", convolved.shape);
   scan_backward(to, read(d), read(convolved), in, write(dconvolved), update(all));
-  const View weight = to.parameter(conv_), dweight = to.gradient(conv_);
-  const Attributes first{gate_width_};
-  if (conv_bias_)
-    to.kernel(Part::kConvolution, KernelId::kConvolutionBackward,
-              {read(dconvolved), in, weight, update(all), dweight, to.parameter(conv_bias_),
-               to.gradient(conv_bias_)},
-              first);
-  else
-    to.kernel(Part::kConvolution, KernelId::kConvolutionBackward,
-              {read(dconvolved), in, weight, update(all), dweight}, first);
+  conv_.backward(to, dconvolved, in, gate_width_, all);
   return din;
 }
 
 // All gradients of a part come from one kernel, so they belong to the first part of a backward.
 void StateMixer::take_gradients(LayerPass& to) const {
   to.take_gradient(Part::kGateNorm, gain_, false);
-  to.take_gradient(Part::kConvolution, conv_, false);
-  if (conv_bias_) to.take_gradient(Part::kConvolution, conv_bias_, true);
+  conv_.take_gradients(to);
   // Each of these has a role of its own.
   constexpr std::pair<Part, bool> kRoles[] = {
       {Part::kScan, true}, {Part::kScan, false}, {Part::kGateNorm, true}};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/channel_convolution.h"
 
 namespace zplan {
 
@@ -56,7 +57,6 @@ class StateMixer : public Body {
                              const View& dx, const View& din) const = 0;
 
  private:
-  void convolve(LayerPass& to, const View& convolved) const;
   View mix_backward(LayerPass& to, const View& dnormed) const;
   void take_gradients(LayerPass& to) const;
 
@@ -64,7 +64,7 @@ class StateMixer : public Body {
   bool gate_last_, keeps_convolved_;
   std::int64_t gate_width_;  // of a rank, as all below
   Linear in_;                // [h, w]
-  Param conv_, conv_bias_;   // [k, c], [c]
+  ChannelConvolution conv_;  // [k, c], [c]
   std::vector<Param> vectors_;
   Param gain_;  // [v] or that of one part
   Value in_out_, convolved_, y_, normed_,

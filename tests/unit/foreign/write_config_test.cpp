@@ -54,6 +54,8 @@ const std::map<std::string, std::string> kNone = {{"gpt-1.3b-moe128", "expert_ev
                                                   {"tiny-bloom", "ffn 256 and not 128"},
                                                   {"tiny-delta", "layer_pattern"},
                                                   {"tiny-hybrid", "mamba_chunk"},
+                                                  {"tiny-jamba", "mamba1_inner"},
+                                                  {"tiny-kimi", "kda_chunk"},
                                                   {"tiny-latent", "expert_latent_size"},
                                                   {"tiny-mamba", "layer_pattern"},
                                                   {"tiny-mla", "kv_lora_rank"},

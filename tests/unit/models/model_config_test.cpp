@@ -56,6 +56,8 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "tiny-bert",
                                              "tiny-bert-published",
                                              "tiny-latent",
+                                             "tiny-jamba",
+                                             "tiny-kimi",
                                              "tiny-neox",
                                              "tiny-switch",
                                              "tiny-mla",
@@ -672,7 +674,9 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"layer_pattern\", \"mamba_heads\", \"mamba_head_size\", \"mamba_groups\", "
       "\"mamba_state\", \"mamba_conv\", \"mamba_chunk\", \"delta_key_heads\", "
       "\"delta_value_heads\", \"delta_key_size\", \"delta_value_size\", \"delta_conv\", "
-      "\"delta_chunk\", \"experts\", "
+      "\"delta_chunk\", \"kda_heads\", \"kda_head_size\", \"kda_conv\", \"kda_chunk\", "
+      "\"mamba1_inner\", \"mamba1_state\", \"mamba1_step_rank\", \"mamba1_conv\", "
+      "\"experts\", "
       "\"experts_per_token\", \"dense_layers\", \"expert_every\", \"expert_ffn\", "
       "\"shared_expert_ffn\", "
       "\"expert_latent_size\", \"router_groups\", \"router_groups_per_token\", "

@@ -316,7 +316,9 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "mamba_scan_forward",
                                                "mamba_scan_backward",
                                                "delta_scan_forward",
-                                               "delta_scan_backward"};
+                                               "delta_scan_backward",
+                                               "kimi_scan_forward",
+                                               "kimi_scan_backward"};
   EXPECT_EQ(found, expected);
   EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
               ElementsAre("heads", "theta", "direction", "first", "size", "stretch"));
