@@ -6,6 +6,8 @@
 //   M  Mamba-2 [Dao24]         G  gated delta net [Yang24b]     *  attention
 //   K  Kimi delta attention [KimiTeam25]
 //   S  Mamba-1 [Gu23]
+//   H  Mamba-2 and attention side by side [Zuo25]
+//   C  gated short convolution [Liquid25]
 //   E  experts                 -  MLP
 // Without blanks each letter is a layer, "MEM*E". With blanks each word is a layer, "GE GE GE *E".
 // A pattern that is shorter than the model is repeated.
@@ -21,8 +23,21 @@
 
 namespace zplan {
 
-enum class Mixer : std::uint8_t { kNone, kAttention, kMamba, kDelta, kKimi, kSelective };
+enum class Mixer : std::uint8_t {
+  kNone,
+  kAttention,
+  kMamba,
+  kDelta,
+  kKimi,
+  kSelective,
+  kBoth,
+  kShort
+};
 enum class FeedForward : std::uint8_t { kNone, kMlp, kExperts };
+
+// Whether a mixer has attention, and Mamba-2.
+constexpr bool attends(Mixer mixer) { return mixer == Mixer::kAttention || mixer == Mixer::kBoth; }
+constexpr bool has_mamba(Mixer mixer) { return mixer == Mixer::kMamba || mixer == Mixer::kBoth; }
 
 struct LayerParts {
   Mixer mixer = Mixer::kAttention;
@@ -41,6 +56,7 @@ struct MambaShape {
   std::int64_t state = 0;   // N
   std::int64_t conv = 4;
   std::int64_t chunk = 256;  // tokens that kernels work on as products
+  bool norm = true;          // of the gated result; else the gate alone
 
   std::int64_t inner() const { return heads * head_size; }
   std::int64_t conv_width() const { return inner() + 2 * groups * state; }
@@ -106,6 +122,17 @@ struct SelectiveShape {
   std::vector<std::int64_t> in_widths() const { return {inner, inner}; }
   // Columns of what the convolved ones give: the short vector, B, C.
   std::int64_t low_width() const { return rank + 2 * state; }
+};
+
+// A gated short convolution [Liquid25]. One product gives two gates B and C and x, `width` columns
+// each; the result is C times a convolution of `conv` tokens of each channel of B x, without SiLU.
+struct ShortShape {
+  std::int64_t width = 0;
+  std::int64_t conv = 3;
+
+  std::int64_t in_width() const { return 3 * width; }
+  // Columns as above: B, C, x.
+  std::vector<std::int64_t> in_widths() const { return {width, width, width}; }
 };
 
 // Reads the pattern of so many layers; fails naming a letter that it does not know.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -137,6 +138,12 @@ constexpr MixerField<SelectiveShape> kSelectiveFields[] = {
     {"mamba1_step_rank", &SelectiveShape::rank, 1 << 16},
     {"mamba1_conv", &SelectiveShape::conv, kMostConv},
 };
+constexpr MixerField<ShortShape> kShortFields[] = {
+    {"short_conv_width", &ShortShape::width, 1 << 20},
+    {"short_conv_taps", &ShortShape::conv, kMostConv},
+};
+constexpr std::string_view kMambaNorm = "mamba_norm";
+constexpr double kLeastPartFactor = 1e-6, kMostPartFactor = 1000;
 constexpr std::int64_t kMostMixerWidth = 1 << 21;
 constexpr std::string_view kRouterScores = "router_scores";
 constexpr double kMaxExpertFactor = 1000;
@@ -351,11 +358,33 @@ std::optional<Contradiction> mixer_contradiction(const ModelConfig& m) {
                                      m.delta->value_heads, m.delta->key_heads)};
   const std::int64_t width =
       std::max({m.mamba ? m.mamba->in_width() : 0, m.delta ? m.delta->in_width() : 0,
-                m.kimi ? m.kimi->in_width() : 0, m.selective ? m.selective->in_width() : 0});
+                m.kimi ? m.kimi->in_width() : 0, m.selective ? m.selective->in_width() : 0,
+                m.short_convolution ? m.short_convolution->in_width() : 0});
   if (width > kMostMixerWidth)
     return Contradiction{kPattern, fmt::format("expected mixers whose first product has up to {} "
                                                "columns, got {}",
                                                kMostMixerWidth, width)};
+  return std::nullopt;
+}
+
+// This checks factors of parts: each with the product that it multiplies, which has no bias.
+std::optional<Contradiction> factor_contradiction(const ModelConfig& m) {
+  const PartFactors& f = m.factors;
+  if (f == PartFactors{}) return std::nullopt;
+  PartFactors rest = f;
+  if (m.mamba)
+    rest.mamba_z = rest.mamba_x = rest.mamba_b = rest.mamba_c = rest.mamba_dt = rest.mamba_out =
+        PartFactors::kOne;
+  const bool bare = m.has_pattern() && m.biases == Biases::kNone;
+  if (bare && !m.latent && m.attention_layers() > 0)
+    rest.query = rest.key = rest.value = PartFactors::kOne;
+  if (bare && m.gated_mlp && !m.experts) rest.gate = rest.up = PartFactors::kOne;
+  for (const PartFactorField& field : kPartFactorFields)
+    if (rest.*field.member != PartFactors::kOne)
+      return Contradiction{field.name,
+                           fmt::format("expected no {} without {}, biases \"none\" and what it "
+                                       "multiplies: no latents, no experts",
+                                       field.name, kPattern)};
   return std::nullopt;
 }
 
@@ -388,6 +417,7 @@ std::optional<Contradiction> contradiction(const ModelConfig& model) {
   if (auto problem = encoder_contradiction(model)) return problem;
   if (auto problem = mtp_contradiction(model)) return problem;
   if (auto problem = pattern_contradiction(model)) return problem;
+  if (auto problem = factor_contradiction(model)) return problem;
   if (parameter_count(model) > kMaxParameters) {
     return Contradiction{
         "layers", fmt::format("expected at most 1e15 parameters, got {}", parameter_count(model))};
@@ -495,11 +525,22 @@ void read_mixer(JsonObject& object, bool is_there, const MixerField<ShapeOf> (&f
 void read_layers(JsonObject& object, ModelConfig& model) {
   const auto pattern = object.optional_member(kPattern);
   if (pattern && !pattern->has_faults()) model.pattern = read_pattern(*pattern, model.layers);
-  read_mixer(object, model.layers_with(Mixer::kMamba) > 0, kMambaFields, 'M', model.mamba);
+  read_mixer(object, model.mamba_layers() > 0, kMambaFields, 'M', model.mamba);
+  if (const auto norm = object.optional_member(kMambaNorm)) {
+    if (!model.mamba)
+      norm->fail_expected(fmt::format("no {} without M in {}", kMambaNorm, kPattern));
+    if (model.mamba) model.mamba->norm = norm->boolean();
+  }
+  for (const PartFactorField& field : kPartFactorFields)
+    if (const auto node = object.optional_member(field.name))
+      model.factors.*field.member = std::llround(node->number(kLeastPartFactor, kMostPartFactor) *
+                                                 static_cast<double>(PartFactors::kOne));
   read_mixer(object, model.layers_with(Mixer::kDelta) > 0, kDeltaFields, 'G', model.delta);
   read_mixer(object, model.layers_with(Mixer::kKimi) > 0, kKimiFields, 'K', model.kimi);
   read_mixer(object, model.layers_with(Mixer::kSelective) > 0, kSelectiveFields, 'S',
              model.selective);
+  read_mixer(object, model.layers_with(Mixer::kShort) > 0, kShortFields, 'C',
+             model.short_convolution);
   if (model.layers_with(FeedForward::kExperts) > 0) object.member(kExpertCount.name);
   if (const auto count = object.optional_member(kExpertCount.name);
       count && pattern && model.layers_with(FeedForward::kExperts) == 0)
@@ -663,6 +704,14 @@ std::int64_t ModelConfig::layers_with(Mixer mixer) const {
   return std::ranges::count(pattern, mixer, &LayerParts::mixer);
 }
 
+std::int64_t ModelConfig::attention_layers() const {
+  return layers_with(Mixer::kAttention) + layers_with(Mixer::kBoth);
+}
+
+std::int64_t ModelConfig::mamba_layers() const {
+  return layers_with(Mixer::kMamba) + layers_with(Mixer::kBoth);
+}
+
 std::int64_t ModelConfig::layers_with(FeedForward feed_forward) const {
   return std::ranges::count(pattern, feed_forward, &LayerParts::feed_forward);
 }
@@ -673,6 +722,7 @@ std::int64_t ModelConfig::state_heads_divisor() const {
   if (delta) divisor = std::gcd(divisor, std::gcd(delta->key_heads, delta->value_heads));
   if (kimi) divisor = std::gcd(divisor, kimi->heads);
   if (selective) divisor = std::gcd(divisor, selective->inner);
+  if (short_convolution) divisor = std::gcd(divisor, short_convolution->width);
   return divisor;
 }
 
@@ -732,9 +782,15 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
   if (model.position == Position::kRope) all.push_back({"rope_theta", model.rope_theta});
   if (model.has_pattern()) all.push_back({kPattern, pattern_words(model.pattern)});
   add_mixer_fields(model.mamba, kMambaFields, all);
+  if (model.mamba && !model.mamba->norm) all.push_back({kMambaNorm, false});
+  for (const PartFactorField& field : kPartFactorFields)
+    if (const std::int64_t factor = model.factors.*field.member; factor != PartFactors::kOne)
+      all.push_back(
+          {field.name, static_cast<double>(factor) / static_cast<double>(PartFactors::kOne)});
   add_mixer_fields(model.delta, kDeltaFields, all);
   add_mixer_fields(model.kimi, kKimiFields, all);
   add_mixer_fields(model.selective, kSelectiveFields, all);
+  add_mixer_fields(model.short_convolution, kShortFields, all);
   if (model.experts) add_expert_fields(*model.experts, model.has_pattern() && model.has_mlp(), all);
   for (const auto& [field, value] : shown_features(model.layer)) all.push_back({field, value});
   if (!model.latent) return all;
@@ -759,6 +815,7 @@ std::int64_t ModelConfig::attention_bound() const {
   if (kimi)
     bound = std::max(bound, kimi->in_width() + 2 * (kimi->width() + kimi->size) +
                                 2 * kimi->width() * kimi->size / kimi->chunk);
+  if (short_convolution) bound = std::max(bound, short_convolution->in_width());
   // Columns, steps and what the latter come of; their decays count with the matrices.
   if (selective)
     bound =
@@ -787,6 +844,7 @@ std::int64_t ModelConfig::width_divisor() const {
     if (kimi)
       for (const std::int64_t width : kimi->in_widths()) divisor = std::gcd(divisor, width);
     if (selective) divisor = std::gcd(divisor, selective->inner);
+    if (short_convolution) divisor = std::gcd(divisor, short_convolution->width);
     return divisor;
   }
   if (latent)
@@ -805,6 +863,7 @@ std::int64_t ModelConfig::matrix_divisor() const {
   if (selective)
     last = std::gcd(
         last, selective->inner * std::gcd(std::gcd(hidden, selective->state), selective->rank));
+  if (short_convolution) last = std::gcd(last, short_convolution->width * hidden);
   if (!latent) return std::gcd(last, qkv_width() * hidden);
   const std::int64_t query_in = latent->query_rank > 0 ? latent->query_rank : hidden;
   const std::int64_t keys = heads * (latent->nope_size + value_size());

@@ -42,9 +42,8 @@ std::int64_t twice_seen_keys(const ModelConfig& model) {
     const std::int64_t decoder = model.layers - model.encoder_layers;
     return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
   }
-  const std::int64_t all = model.has_pattern()
-                               ? model.layers_with(Mixer::kAttention) + model.mtp_layers
-                               : model.all_layers();
+  const std::int64_t all =
+      model.has_pattern() ? model.attention_layers() + model.mtp_layers : model.all_layers();
   std::int64_t windowed = 0;
   for (std::int64_t i = 0; i < all; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
   const std::int64_t ways = layer.bidirectional ? 2 : 1;
@@ -119,6 +118,11 @@ std::int64_t mixer_matmul_count(const ModelConfig& model, Mixer mixer) {
       const SelectiveShape& s = *model.selective;
       return s.inner * (3 * h + s.low_width() + s.rank);
     }
+    case Mixer::kShort:
+      return h * (model.short_convolution->in_width() + model.short_convolution->width);
+    case Mixer::kBoth:
+      return mixer_matmul_count(model, Mixer::kMamba) +
+             mixer_matmul_count(model, Mixer::kAttention);
   }
   return 0;
 }
@@ -126,7 +130,7 @@ std::int64_t mixer_vector_count(const ModelConfig& model, Mixer mixer) {
   if (mixer == Mixer::kMamba) {
     const MambaShape& m = *model.mamba;
     constexpr std::int64_t kOfHeads = 3;  // what dt begins with, A and D
-    return m.conv_width() * (m.conv + 1) + kOfHeads * m.heads + m.inner();
+    return m.conv_width() * (m.conv + 1) + kOfHeads * m.heads + (m.norm ? m.inner() : 0);
   }
   if (mixer == Mixer::kDelta) {
     const DeltaShape& d = *model.delta;
@@ -137,6 +141,9 @@ std::int64_t mixer_vector_count(const ModelConfig& model, Mixer mixer) {
     const KimiShape& k = *model.kimi;
     return k.conv_width() * k.conv + k.width() + k.heads + k.size;  // dt_bias, A, gain
   }
+  if (mixer == Mixer::kShort) return model.short_convolution->width * model.short_convolution->conv;
+  if (mixer == Mixer::kBoth)
+    return mixer_vector_count(model, Mixer::kMamba) + mixer_vector_count(model, Mixer::kAttention);
   if (mixer == Mixer::kSelective) {
     const SelectiveShape& s = *model.selective;
     // The convolution with its bias, what steps begin with, A and D; gains.
@@ -202,7 +209,7 @@ std::int64_t state_flop(const ModelConfig& model) {
   std::int64_t flop = 0;
   constexpr std::int64_t kOfMamba = 7, kOfDelta = 4;
   if (model.mamba)
-    flop += model.layers_with(Mixer::kMamba) * kOfMamba * model.mamba->inner() * model.mamba->state;
+    flop += model.mamba_layers() * kOfMamba * model.mamba->inner() * model.mamba->state;
   if (model.delta)
     flop += model.layers_with(Mixer::kDelta) * kOfDelta * kFlopPerMultiplyAdd *
             model.delta->values() * model.delta->key_size;

@@ -58,6 +58,12 @@ constexpr auto mixer_rows() {
           [](const auto& shape, auto... x) { silu_gate_forward(shape, x...); }),
       row(K::kSiluGateBackward, read_silu_gate_backward<T>,
           [](const auto&... x) { silu_gate_backward(x...); }),
+      row(K::kShortConvolutionForward, read_short_convolution_forward<T>,
+          [](const auto& shape, auto... x) { short_convolution_forward(shape, x...); }),
+      row(K::kShortConvolutionBackward, read_short_convolution_backward<T>,
+          [](const auto&... x) { short_convolution_backward(x...); }),
+      row(K::kScaleColumns, read_scale_columns<T>,
+          [](const auto& columns, auto* x) { scale_columns(columns, x); }),
   });
 }
 

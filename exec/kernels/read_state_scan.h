@@ -283,4 +283,37 @@ inline constexpr auto read_silu_gate_backward = [](const KernelCall& c, const au
                                                         .in = c[2].as<T>()});
 };
 
+inline ShortConvolutionShape short_convolution_shape(const Operand& in, const Operand& weight) {
+  const Shape &all = in.shape(), &w = weight.shape();
+  return {all[0], all[1], w[1], w[0]};
+}
+
+template <typename T>
+inline constexpr auto read_short_convolution_forward = [](const KernelCall& c, const auto& body) {
+  body(short_convolution_shape(c[0], c[1]), c[2].as<T>(), c[0].as<T>(), c[1].as<T>());
+};
+template <typename T>
+inline constexpr auto read_short_convolution_backward = [](const KernelCall& c, const auto& body) {
+  with_gradient<T>(c[4], [&]<typename G>(G* dweight) {
+    body(short_convolution_shape(c[1], c[2]),
+         ShortConvolutionBackward<T, G>{.din = c[3].as<T>(),
+                                        .dweight = dweight,
+                                        .dy = c[0].as<T>(),
+                                        .in = c[1].as<T>(),
+                                        .weight = c[2].as<T>(),
+                                        .accumulate_weight = c[4].adds()});
+  });
+};
+
+template <typename T>
+inline constexpr auto read_scale_columns = [](const KernelCall& c, const auto& body) {
+  const Shape& x = c[0].shape();
+  body(ScaledColumns{.rows = x[0],
+                     .wide = x[1],
+                     .first = c.attributes[0],
+                     .columns = c.attributes[1],
+                     .factor = static_cast<double>(c.attributes[2]) / kFactorUnitOfColumns},
+       c[0].as<T>());
+};
+
 }  // namespace zplan::exec

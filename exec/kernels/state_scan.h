@@ -222,4 +222,24 @@ struct SiluGateBackward {
   const T* in;
 };
 
+struct ShortConvolutionShape {
+  std::int64_t batch, sequence, channels, taps;
+};
+
+template <typename T, typename G = T>
+struct ShortConvolutionBackward {
+  T* din;  // [b, s, 3 c], overwritten
+  G* dweight;
+  const T* dy;
+  const T* in;
+  const T* weight;  // [k, c]
+  bool accumulate_weight;
+};
+
+inline constexpr double kFactorUnitOfColumns = 1e9;
+struct ScaledColumns {
+  std::int64_t rows, wide, first, columns;
+  double factor;
+};
+
 }  // namespace zplan::exec

@@ -68,6 +68,9 @@ Sizes gates(std::int64_t n) {  // of a mixer with a state
   return {{"b", 1},    {"s", n / kRow}, {"w", 2 * kRow}, {"c", kRow},
           {"v", kRow}, {"e", kRow},     {"m", 8},        {"k", 4}};
 }
+Sizes short_convolutions(std::int64_t n) {
+  return {{"b", 1}, {"s", n / kRow}, {"w", 3 * kRow}, {"c", kRow}, {"k", 4}};
+}
 Sizes squares(std::int64_t n) {
   return {{"b", 1},
           {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))},
@@ -83,6 +86,9 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
     case KernelId::kLatentHeadsForward:
     case KernelId::kLatentHeadsBackward:
       return latent_heads(n);
+    case KernelId::kShortConvolutionForward:
+    case KernelId::kShortConvolutionBackward:
+      return short_convolutions(n);
     case KernelId::kConvolutionForward:
     case KernelId::kConvolutionBackward:
     case KernelId::kGatedNormForward:
@@ -90,6 +96,8 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
     case KernelId::kSiluGateForward:
     case KernelId::kSiluGateBackward:
       return gates(n);
+    case KernelId::kScaleColumns:
+      return {{"T", n / kRow}, {"w", kRow}};
     case KernelId::kEmbeddingForward:
     case KernelId::kEmbeddingBackward:
     case KernelId::kSegmentForward:
@@ -166,6 +174,8 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
     case KernelId::kRelativePositions:
     case KernelId::kRelativePositionsGradient:
       return {128};
+    case KernelId::kScaleColumns:
+      return {0, kRow, 1'000'000'000};
     case KernelId::kSegmentForward:
     case KernelId::kSegmentBackward:
       return {ceil_div(n, 2 * kRow)};

@@ -29,11 +29,13 @@ import golden_dense
 import golden_families
 import golden_deepseek
 import golden_delta
+import golden_falcon
 import golden_gated_experts
 import golden_gpt2
 import golden_gpt_oss
 import golden_jamba
 import golden_kimi
+import golden_lfm2
 import golden_llama
 import golden_mamba
 import golden_mixtral
@@ -51,7 +53,8 @@ MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, g
           *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
           golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, *golden_dense.MODELS,
           golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL,
-          golden_kimi.MODEL, golden_jamba.MODEL)
+          golden_kimi.MODEL, golden_jamba.MODEL, golden_falcon.MODEL,
+          golden_lfm2.MODEL)
 
 TRAIN = {
     "seed": 0,

@@ -6,8 +6,10 @@
 // them; OLMo 3, Command R7B, Phi, ModernBERT and one with the factors of Granite, as
 // golden_dense.py does; experts of fewer elements beside a gated one that all tokens share, as
 // golden_gated_experts.py does; a hybrid with Mamba-2, one with gated delta nets,
-// one with Kimi delta attention and one with Mamba-1, as golden_mamba.py, golden_delta.py,
-// golden_kimi.py and golden_jamba.py do.
+// one with Kimi delta attention, one with Mamba-1, one with Mamba-2 beside attention
+// and one with gated short convolutions, as
+// golden_mamba.py, golden_delta.py, golden_kimi.py, golden_jamba.py, golden_falcon.py and
+// golden_lfm2.py do.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -44,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "golden_granite_tiny", "golden_phi_tiny",
                                      "golden_modernbert_tiny", "golden_gated_experts_tiny",
                                      "golden_hybrid_tiny", "golden_delta_tiny", "golden_kimi_tiny",
-                                     "golden_jamba_tiny"),
+                                     "golden_jamba_tiny", "golden_falcon_tiny", "golden_lfm2_tiny"),
                      testing::ValuesIn(testing_support::kF64Sets)));
 
 }  // namespace

@@ -80,7 +80,7 @@ inline constexpr const char* kModels[] = {
     "tiny-t5",       "tiny-bert-published", "tiny-switch",     "tiny-olmo2",
     "tiny-cohere2",  "tiny-granite",        "tiny-modernbert", "tiny-qwen-moe",
     "tiny-latent",   "tiny-mamba",          "tiny-hybrid",     "tiny-delta",
-    "tiny-kimi",     "tiny-jamba"};
+    "tiny-kimi",     "tiny-jamba",          "tiny-falcon",     "tiny-lfm2"};
 
 // The level of "/kernel_set" besides the plain set: one that fuses nothing, two that round
 // the operands of products to fp8, and 16-bit sets with each of their recipes. In fp64 there are

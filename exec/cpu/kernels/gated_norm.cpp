@@ -174,12 +174,25 @@ void silu_gate_backward(const SiluGateShape& s, const SiluGateBackward<T>& x) {
   });
 }
 
+template <typename T>
+void scale_columns(const ScaledColumns& s, T* x) {
+  using C = Compute<T>;
+  for_rows(s.rows, s.columns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T* columns = x + row * s.wide + s.first;
+      for (std::int64_t j = 0; j < s.columns; ++j)
+        columns[j] = static_cast<T>(static_cast<C>(columns[j]) * static_cast<C>(s.factor));
+    }
+  });
+}
+
 #define ZPLAN_INSTANTIATE(T)                                                              \
   template void gate_forward<T>(std::int64_t, T*, const T*, const T*);                    \
   template void gate_backward<T>(std::int64_t, const GateBackward<T>&);                   \
   template void gated_norm_forward<T>(const GatedNormShape&, const GatedNormForward<T>&); \
   template void silu_gate_forward<T>(const SiluGateShape&, T*, const T*, const T*);       \
-  template void silu_gate_backward<T>(const SiluGateShape&, const SiluGateBackward<T>&);
+  template void silu_gate_backward<T>(const SiluGateShape&, const SiluGateBackward<T>&);  \
+  template void scale_columns<T>(const ScaledColumns&, T*);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 #define ZPLAN_INSTANTIATE(T, G) \

@@ -62,4 +62,14 @@ void silu_gate_forward(const SiluGateShape& shape, T* y, const T* x, const T* in
 template <typename T>
 void silu_gate_backward(const SiluGateShape& shape, const SiluGateBackward<T>& x);
 
+template <typename T>
+void short_convolution_forward(const ShortConvolutionShape& shape, T* y, const T* in,
+                               const T* weight);
+template <typename T, typename G>
+void short_convolution_backward(const ShortConvolutionShape& shape,
+                                const ShortConvolutionBackward<T, G>& x);
+
+template <typename T>
+void scale_columns(const ScaledColumns& columns, T* x);
+
 }  // namespace zplan::exec::cpu

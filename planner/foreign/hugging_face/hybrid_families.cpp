@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -435,11 +436,154 @@ void read_jamba(ConfigKeys& keys, ModelConfig& model) {
   model.experts = experts;
 }
 
+// Numbers of a list, or ones where there is none.
+std::vector<double> factors_of_list(ConfigKeys& keys, const Names& names, std::size_t count) {
+  const auto list = keys.find(names);
+  if (!list) return std::vector<double>(count, 1.0);
+  std::vector<double> factors;
+  for (const JsonNode& factor : list->items()) factors.push_back(factor.number(0, kMostScale));
+  if (factors.size() != count) list->fail_expected(fmt::format("{} factors", count));
+  return factors;
+}
+
+// Factors of what enters and leaves a mixer are those of the columns of its first product, or of
+// what its last one reads.
+void read_falcon_factors(ConfigKeys& keys, ModelConfig& model) {
+  const auto units = [](double factor) {
+    return std::llround(factor * static_cast<double>(PartFactors::kOne));
+  };
+  const auto factor = [&](const Names& names) { return keys.number_or(names, 0, kMostScale, 1); };
+  PartFactors& parts = model.factors;
+  const std::vector<double> ssm = factors_of_list(keys, {"ssm_multipliers"}, 5);
+  const double into_mamba = factor({"ssm_in_multiplier"});
+  std::int64_t* const columns[] = {&parts.mamba_z, &parts.mamba_x, &parts.mamba_b, &parts.mamba_c,
+                                   &parts.mamba_dt};
+  for (std::size_t i = 0; i < ssm.size(); ++i) *columns[i] = units(into_mamba * ssm[i]);
+  parts.mamba_out = units(factor({"ssm_out_multiplier"}));
+  const double into_attention = factor({"attention_in_multiplier"});
+  parts.query = units(into_attention);
+  parts.key = units(into_attention * factor({"key_multiplier"}));
+  parts.value = units(into_attention * factor({"attention_out_multiplier"}));
+  const std::vector<double> mlp = factors_of_list(keys, {"mlp_multipliers"}, 2);
+  parts.gate = units(mlp[0]);
+  parts.up = units(mlp[1]);
+  read_factors(keys, model);
+  model.layer.logit_divisor =
+      std::llround(static_cast<double>(kFactorUnit) / factor({"lm_head_multiplier"}));
+}
+
+void read_falcon_h1(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_rotary(keys, model);
+  take_pattern(keys.node(),
+               mixer_words(std::vector<char>(static_cast<std::size_t>(model.layers), 'H'), '-'),
+               model);
+  read_mamba(keys, kOfBamba, model);
+  if (const auto inner = keys.find({"mamba_d_ssm"})) {
+    const std::int64_t width = whole_number(*inner, 1, kMostColumns);
+    if (width % model.mamba->heads != 0)
+      inner->fail_expected(fmt::format("a multiple of mamba_n_heads, {}", model.mamba->heads));
+    model.mamba->head_size = width / model.mamba->heads;
+  }
+  model.mamba->norm = keys.flag({"mamba_rms_norm"}, false);
+  const Names order{"mamba_norm_before_gate"};
+  if (model.mamba->norm)
+    keys.demand(order, false, true, "the norm of Mamba-2 stands behind its gate");
+  else
+    keys.find(order);
+  keys.demand({"projectors_bias"}, false, false, "no product has a bias");
+  keys.demand({"mamba_use_mlp"}, true, true, "each layer has an MLP");
+  keys.find({"attn_layer_indices"});
+  read_falcon_factors(keys, model);
+}
+
+// Gated short convolutions and attention; those that a file has no list of are attention.
+std::vector<char> read_lfm2_mixers(ConfigKeys& keys, ModelConfig& model) {
+  std::vector<char> mixers;
+  if (const auto types = keys.find(spelt::kLayerTypes)) {
+    for (const JsonNode& layer : types->items())
+      mixers.push_back(layer.one_of({"conv", "full_attention"}) == "conv" ? 'C' : '*');
+    return mixers;
+  }
+  const auto attention = keys.find({"full_attn_idxs"});
+  mixers.assign(static_cast<std::size_t>(model.layers), attention ? 'C' : '*');
+  if (attention)
+    for (const JsonNode& layer : attention->items())
+      mixers[static_cast<std::size_t>(layer.integer(0, model.layers - 1))] = '*';
+  return mixers;
+}
+
+void read_lfm2_layers(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kLlama);
+  read_sizes(keys, model);
+  model.tied_embeddings = keys.flag({"tie_embedding", "tie_word_embeddings"}, true);
+  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMostHeads, model.heads);
+  model.qk_norm = true;
+  read_rotary(keys, model);
+  keys.demand({"conv_bias"}, false, false, "no product has a bias");
+  for (const char* key :
+       {"block_dim", "block_mlp_init_scale", "block_norm_eps", "block_out_init_scale",
+        "block_use_swiglu", "block_use_xavier_init", "conv_dim", "conv_dim_out",
+        "conv_use_xavier_init", "num_heads", "use_pos_enc"})
+    keys.find({key});  // its class reads none of them
+}
+
+void read_short_convolution(ConfigKeys& keys, ModelConfig& model) {
+  if (model.layers_with(Mixer::kShort) == 0) return;
+  model.short_convolution = {.width = model.hidden,
+                             .conv = keys.whole({"conv_L_cache"}, kMostConvolution)};
+}
+
+// The MLP is as wide as the file says, or two thirds of that, times a factor, rounded up.
+std::int64_t lfm2_width(ConfigKeys& keys) {
+  const std::int64_t stated = keys.whole({"block_ff_dim", "intermediate_size"}, kMostColumns);
+  const auto factor = keys.find({"block_ffn_dim_multiplier"});
+  const std::int64_t multiple = keys.whole({"block_multiple_of"}, kMostColumns);
+  if (!keys.flag({"block_auto_adjust_ff_dim"}, true)) return stated;
+  const std::int64_t less = 2 * stated / 3;
+  if (!factor) return less;
+  return round_up(
+      static_cast<std::int64_t>(factor->number(0, kMostScale) * static_cast<double>(less)),
+      multiple);
+}
+
+void read_lfm2(ConfigKeys& keys, ModelConfig& model) {
+  read_lfm2_layers(keys, model);
+  model.ffn = lfm2_width(keys);
+  take_pattern(keys.node(), mixer_words(read_lfm2_mixers(keys, model), '-'), model);
+  read_short_convolution(keys, model);
+}
+
+void read_lfm2_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_lfm2_layers(keys, model);
+  model.ffn = keys.whole(spelt::kWidth, kMostColumns);
+  const std::int64_t dense = keys.whole_or({"num_dense_layers"}, kMostSize, 0);
+  const std::vector<char> mixers = read_lfm2_mixers(keys, model);
+  std::string words;
+  for (std::size_t i = 0; i < mixers.size(); ++i)
+    words += std::string{mixers[i], static_cast<std::int64_t>(i) < dense ? '-' : 'E', ' '};
+  take_pattern(keys.node(), words, model);
+  read_short_convolution(keys, model);
+  ExpertShape experts;
+  experts.count = keys.whole(spelt::kExperts, kMostOfExperts);
+  experts.per_token = keys.whole(spelt::kPerToken, kMostOfExperts);
+  experts.ffn = keys.whole(spelt::kExpertWidth, kMostColumns);
+  experts.scores = Scores::kSigmoid;
+  experts.renormalised = keys.flag(spelt::kRenormalised, true);
+  experts.scale = keys.number_or(spelt::kScale, 0, kMostScale, 1);
+  if (keys.flag({"use_expert_bias"}, true)) add_choice_bias(keys, experts);
+  if (!model.has_mlp()) model.ffn = experts.ffn;
+  if (model.layers_with(FeedForward::kExperts) > 0) model.experts = experts;
+}
+
 constexpr Family kHybridFamilies[] = {
     {"bamba", "BambaDecoderLayer", read_bamba},
+    {"falcon_h1", "FalconH1DecoderLayer", read_falcon_h1},
     {"granitemoehybrid", "GraniteMoeHybridDecoderLayer", read_granite_hybrid},
     {"jamba", "JambaAttentionDecoderLayer", read_jamba},
     {"kimi_linear", "KimiLinearDecoderLayer", read_kimi_linear},
+    {"lfm2", "Lfm2DecoderLayer", read_lfm2},
+    {"lfm2_moe", "Lfm2MoeDecoderLayer", read_lfm2_moe},
     {"mamba2", "Mamba2Block", read_mamba2},
     {"nemotron_h", "NemotronHBlock", read_nemotron_h},
     {"qwen3_5_moe_text", "Qwen3_5MoeDecoderLayer", read_qwen3_next},

@@ -86,6 +86,10 @@ constexpr Row kRows[] = {
     {"mamba1_a_log", {"transformer.h.{}.mamba.A_log", "model.layers.{}.mamba.A_log"}},
     {"mamba1_d", {"transformer.h.{}.mamba.D", "model.layers.{}.mamba.D"}},
     {"mamba1_out", {"transformer.h.{}.mamba.out_proj", "model.layers.{}.mamba.out_proj"}},
+    // Of gated short convolutions.
+    {"short_in", {"transformer.h.{}.conv.in_proj", "model.layers.{}.conv.in_proj"}},
+    {"short_conv", {"transformer.h.{}.conv.conv", "model.layers.{}.conv.conv"}},
+    {"short_out", {"transformer.h.{}.conv.out_proj", "model.layers.{}.conv.out_proj"}},
     {"norm2", {"transformer.h.{}.ln_2", "model.layers.{}.post_attention_layernorm"}},
     {"fc1", {"transformer.h.{}.mlp.c_fc", "model.layers.{}.mlp.gate_up_proj"}},
     {"fc2", {"transformer.h.{}.mlp.c_proj", "model.layers.{}.mlp.down_proj"}},

@@ -391,6 +391,23 @@ Demand selective_scan(Operands o) {
           .bytes = traffic(o) + Bytes{kStateBytes * kept}};
 }
 
+// Reads and writes so many times the columns of a channel; each tap takes a multiply-add.
+template <int in, int weight, int times>
+Demand short_convolution(Operands o) {
+  const Shape &all = o[in].shape, &taps = o[weight].shape;
+  const std::int64_t channels = all[0] * all[1] * taps[1];
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{channels * (2 * taps[0] + 2) * (times - 1) / 3},
+          .bytes = size_of(o[in].dtype) * (channels * times) + o[weight].bytes()};
+}
+
+Demand scaled_columns(Operands o) {
+  const std::int64_t elements = o[0].shape[0] * std::int64_t{o.attributes[1]};
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{elements},
+          .bytes = size_of(o[0].dtype) * (2 * elements)};
+}
+
 Demand host_work(Operands o) { return {.kind = WorkKind::kHost, .bytes = traffic(o)}; }
 
 constexpr auto kMem = WorkKind::kMemory;

@@ -891,4 +891,23 @@ ZPLAN_KERNEL(
         "Is the gradient of silu_gate_forward; that of z is in the first v columns of din, the "
         "others become 0.")
 
+ZPLAN_KERNEL(ScaleColumns, "scale_columns", .operands = "x:uc[T,w]",
+             .attributes = "first columns factor", .kind = kMem, .demand = scaled_columns,
+             .sets = Sets::kPlannedOnCuda, .source = "[Zuo25]",
+             .what = "Multiplies so many columns from `first` on by a factor in units of 1e-9.")
+
+ZPLAN_KERNEL(
+    ShortConvolutionForward, "short_convolution_forward",
+    .operands = "in:rc[b,s,w] weight:rc[k,c] y:wc[b,s,c]", .kind = kMem,
+    .demand = short_convolution<0, 1, 4>, .sets = Sets::kPlannedOnCuda, .source = "[Liquid25]",
+    .what =
+        "The columns of in are gates B and C and x, c each. y = C times the sum of weight times "
+        "B x of the last k tokens of each channel; there is nothing before the first token.")
+ZPLAN_KERNEL(
+    ShortConvolutionBackward, "short_convolution_backward",
+    .operands = "dy:rc[b,s,c] in:rc[b,s,w] weight:rc[k,c] din:wc[b,s,w] dweight:ag[k,c]",
+    .kind = kMem, .demand = short_convolution<1, 2, 7>, .sets = Sets::kPlannedOnCuda,
+    .source = "[Liquid25]",
+    .what = "Is the gradient of short_convolution_forward, whose products it computes again.")
+
 #undef ZPLAN_KERNEL
