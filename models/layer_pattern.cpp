@@ -15,14 +15,15 @@ struct MixerLetter {
   Mixer mixer;
 };
 constexpr MixerLetter kMixers[] = {
-    {'M', Mixer::kMamba}, {'G', Mixer::kDelta}, {'*', Mixer::kAttention}};
+    {'M', Mixer::kMamba},     {'G', Mixer::kDelta}, {'*', Mixer::kAttention}, {'K', Mixer::kKimi},
+    {'S', Mixer::kSelective}, {'H', Mixer::kBoth},  {'C', Mixer::kShort}};
 struct FeedForwardLetter {
   char letter;
   FeedForward feed_forward;
 };
 constexpr FeedForwardLetter kFeedForwards[] = {{'E', FeedForward::kExperts},
                                                {'-', FeedForward::kMlp}};
-constexpr std::string_view kLetters = "M, G, *, E or -";
+constexpr std::string_view kLetters = "M, G, K, S, H, C, *, E or -";
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
@@ -125,7 +126,14 @@ std::string pattern_words(std::span<const LayerParts> pattern) {
 }
 
 std::string_view name(Mixer mixer) {
-  constexpr std::string_view kNames[] = {"none", "attention", "Mamba-2", "gated delta net"};
+  constexpr std::string_view kNames[] = {"none",
+                                         "attention",
+                                         "Mamba-2",
+                                         "gated delta net",
+                                         "Kimi delta attention",
+                                         "Mamba-1",
+                                         "Mamba-2 beside attention",
+                                         "gated short convolution"};
   return kNames[static_cast<std::size_t>(mixer)];
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -136,6 +137,24 @@ constexpr MixerField<DeltaShape> kDeltaFields[] = {
     {"delta_conv", &DeltaShape::conv, kMostConv},
     {"delta_chunk", &DeltaShape::chunk, kMostChunk},
 };
+constexpr MixerField<KimiShape> kKimiFields[] = {
+    {"kda_heads", &KimiShape::heads, 1 << 16},
+    {"kda_head_size", &KimiShape::size, 512},
+    {"kda_conv", &KimiShape::conv, kMostConv},
+    {"kda_chunk", &KimiShape::chunk, kMostChunk},
+};
+constexpr MixerField<SelectiveShape> kSelectiveFields[] = {
+    {"mamba1_inner", &SelectiveShape::inner, 1 << 20},
+    {"mamba1_state", &SelectiveShape::state, 512},
+    {"mamba1_step_rank", &SelectiveShape::rank, 1 << 16},
+    {"mamba1_conv", &SelectiveShape::conv, kMostConv},
+};
+constexpr MixerField<ShortShape> kShortFields[] = {
+    {"short_conv_width", &ShortShape::width, 1 << 20},
+    {"short_conv_taps", &ShortShape::conv, kMostConv},
+};
+constexpr std::string_view kMambaNorm = "mamba_norm";
+constexpr double kLeastPartFactor = 1e-6, kMostPartFactor = 1000;
 constexpr std::int64_t kMostMixerWidth = 1 << 21;
 constexpr std::string_view kRouterScores = "router_scores";
 constexpr double kMaxExpertFactor = 1000;
@@ -364,11 +383,34 @@ std::optional<Contradiction> mixer_contradiction(const ModelConfig& m) {
                          fmt::format("expected a number that divides delta_value_heads, {}, got {}",
                                      m.delta->value_heads, m.delta->key_heads)};
   const std::int64_t width =
-      std::max(m.mamba ? m.mamba->in_width() : 0, m.delta ? m.delta->in_width() : 0);
+      std::max({m.mamba ? m.mamba->in_width() : 0, m.delta ? m.delta->in_width() : 0,
+                m.kimi ? m.kimi->in_width() : 0, m.selective ? m.selective->in_width() : 0,
+                m.short_convolution ? m.short_convolution->in_width() : 0});
   if (width > kMostMixerWidth)
     return Contradiction{kPattern, fmt::format("expected mixers whose first product has up to {} "
                                                "columns, got {}",
                                                kMostMixerWidth, width)};
+  return std::nullopt;
+}
+
+// This checks factors of parts: each with the product that it multiplies, which has no bias.
+std::optional<Contradiction> factor_contradiction(const ModelConfig& m) {
+  const PartFactors& f = m.factors;
+  if (f == PartFactors{}) return std::nullopt;
+  PartFactors rest = f;
+  if (m.mamba)
+    rest.mamba_z = rest.mamba_x = rest.mamba_b = rest.mamba_c = rest.mamba_dt = rest.mamba_out =
+        PartFactors::kOne;
+  const bool bare = m.has_pattern() && m.biases == Biases::kNone;
+  if (bare && !m.latent && m.attention_layers() > 0)
+    rest.query = rest.key = rest.value = PartFactors::kOne;
+  if (bare && m.gated_mlp && !m.experts) rest.gate = rest.up = PartFactors::kOne;
+  for (const PartFactorField& field : kPartFactorFields)
+    if (rest.*field.member != PartFactors::kOne)
+      return Contradiction{field.name,
+                           fmt::format("expected no {} without {}, biases \"none\" and what it "
+                                       "multiplies: no latents, no experts",
+                                       field.name, kPattern)};
   return std::nullopt;
 }
 
@@ -401,6 +443,7 @@ std::optional<Contradiction> contradiction(const ModelConfig& model) {
   if (auto problem = encoder_contradiction(model)) return problem;
   if (auto problem = mtp_contradiction(model)) return problem;
   if (auto problem = pattern_contradiction(model)) return problem;
+  if (auto problem = factor_contradiction(model)) return problem;
   if (parameter_count(model) > kMaxParameters) {
     return Contradiction{
         "layers", fmt::format("expected at most 1e15 parameters, got {}", parameter_count(model))};
@@ -521,8 +564,22 @@ void read_mixer(JsonObject& object, bool is_there, const MixerField<ShapeOf> (&f
 void read_layers(JsonObject& object, ModelConfig& model) {
   const auto pattern = object.optional_member(kPattern);
   if (pattern && !pattern->has_faults()) model.pattern = read_pattern(*pattern, model.layers);
-  read_mixer(object, model.layers_with(Mixer::kMamba) > 0, kMambaFields, 'M', model.mamba);
+  read_mixer(object, model.mamba_layers() > 0, kMambaFields, 'M', model.mamba);
+  if (const auto norm = object.optional_member(kMambaNorm)) {
+    if (!model.mamba)
+      norm->fail_expected(fmt::format("no {} without M in {}", kMambaNorm, kPattern));
+    if (model.mamba) model.mamba->norm = norm->boolean();
+  }
+  for (const PartFactorField& field : kPartFactorFields)
+    if (const auto node = object.optional_member(field.name))
+      model.factors.*field.member = std::llround(node->number(kLeastPartFactor, kMostPartFactor) *
+                                                 static_cast<double>(PartFactors::kOne));
   read_mixer(object, model.layers_with(Mixer::kDelta) > 0, kDeltaFields, 'G', model.delta);
+  read_mixer(object, model.layers_with(Mixer::kKimi) > 0, kKimiFields, 'K', model.kimi);
+  read_mixer(object, model.layers_with(Mixer::kSelective) > 0, kSelectiveFields, 'S',
+             model.selective);
+  read_mixer(object, model.layers_with(Mixer::kShort) > 0, kShortFields, 'C',
+             model.short_convolution);
   if (model.layers_with(FeedForward::kExperts) > 0) object.member(kExpertCount.name);
   if (const auto count = object.optional_member(kExpertCount.name);
       count && pattern && model.layers_with(FeedForward::kExperts) == 0)
@@ -687,6 +744,14 @@ std::int64_t ModelConfig::layers_with(Mixer mixer) const {
   return std::ranges::count(pattern, mixer, &LayerParts::mixer);
 }
 
+std::int64_t ModelConfig::attention_layers() const {
+  return layers_with(Mixer::kAttention) + layers_with(Mixer::kBoth);
+}
+
+std::int64_t ModelConfig::mamba_layers() const {
+  return layers_with(Mixer::kMamba) + layers_with(Mixer::kBoth);
+}
+
 std::int64_t ModelConfig::layers_with(FeedForward feed_forward) const {
   return std::ranges::count(pattern, feed_forward, &LayerParts::feed_forward);
 }
@@ -695,6 +760,9 @@ std::int64_t ModelConfig::state_heads_divisor() const {
   std::int64_t divisor = 0;
   if (mamba) divisor = std::gcd(mamba->heads, mamba->groups);
   if (delta) divisor = std::gcd(divisor, std::gcd(delta->key_heads, delta->value_heads));
+  if (kimi) divisor = std::gcd(divisor, kimi->heads);
+  if (selective) divisor = std::gcd(divisor, selective->inner);
+  if (short_convolution) divisor = std::gcd(divisor, short_convolution->width);
   return divisor;
 }
 
@@ -754,7 +822,15 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
   if (model.position == Position::kRope) all.push_back({"rope_theta", model.rope_theta});
   if (model.has_pattern()) all.push_back({kPattern, pattern_words(model.pattern)});
   add_mixer_fields(model.mamba, kMambaFields, all);
+  if (model.mamba && !model.mamba->norm) all.push_back({kMambaNorm, false});
+  for (const PartFactorField& field : kPartFactorFields)
+    if (const std::int64_t factor = model.factors.*field.member; factor != PartFactors::kOne)
+      all.push_back(
+          {field.name, static_cast<double>(factor) / static_cast<double>(PartFactors::kOne)});
   add_mixer_fields(model.delta, kDeltaFields, all);
+  add_mixer_fields(model.kimi, kKimiFields, all);
+  add_mixer_fields(model.selective, kSelectiveFields, all);
+  add_mixer_fields(model.short_convolution, kShortFields, all);
   if (model.experts) add_expert_fields(*model.experts, model.has_pattern() && model.has_mlp(), all);
   for (const auto& [field, value] : shown_features(model.layer)) all.push_back({field, value});
   if (!model.latent) return all;
@@ -779,6 +855,15 @@ std::int64_t ModelConfig::attention_bound() const {
   if (delta)
     bound =
         std::max(bound, delta->in_width() + 2 * delta->values() * delta->key_size / delta->chunk);
+  // Decays and gates are as wide as the columns of queries each, the latter's inputs not.
+  if (kimi)
+    bound = std::max(bound, kimi->in_width() + 2 * (kimi->width() + kimi->size) +
+                                2 * kimi->width() * kimi->size / kimi->chunk);
+  if (short_convolution) bound = std::max(bound, short_convolution->in_width());
+  // Columns, steps and what the latter come of; their decays count with the matrices.
+  if (selective)
+    bound =
+        std::max(bound, selective->in_width() + 2 * selective->inner + 3 * selective->low_width());
   return bound;
 }
 
@@ -786,6 +871,7 @@ std::int64_t ModelConfig::uncut_elements() const {
   std::int64_t columns = 0;
   if (latent) columns += latent->query_rank + latent->key_value_rank + latent->rope_size;
   if (index) columns += index->head_size + index->heads;
+  if (kimi) columns += kimi->low_width();
   if (experts) columns += 2 * experts->latent + (experts->shared_gate ? 1 : 0);
   const std::int64_t queries = index ? latent->query_rank * index->heads * index->head_size : 0;
   return hidden * columns + queries;
@@ -795,10 +881,16 @@ std::int64_t ModelConfig::width_divisor() const {
   const std::int64_t values = kv_heads * value_size();
   if (has_states()) {
     std::int64_t divisor = std::gcd(kv_heads * head_size(), ffn);
+    if (latent)
+      divisor = std::gcd(divisor, std::gcd(heads * (latent->nope_size + value_size()), values));
     if (mamba)
       for (const std::int64_t width : mamba->in_widths()) divisor = std::gcd(divisor, width);
     if (delta)
       for (const std::int64_t width : delta->in_widths()) divisor = std::gcd(divisor, width);
+    if (kimi)
+      for (const std::int64_t width : kimi->in_widths()) divisor = std::gcd(divisor, width);
+    if (selective) divisor = std::gcd(divisor, selective->inner);
+    if (short_convolution) divisor = std::gcd(divisor, short_convolution->width);
     return divisor;
   }
   if (latent)
@@ -811,6 +903,13 @@ std::int64_t ModelConfig::matrix_divisor() const {
   std::int64_t last = std::gcd(attention_width() * hidden, ffn * hidden);
   if (mamba) last = std::gcd(last, std::gcd(mamba->in_width(), mamba->inner()) * hidden);
   if (delta) last = std::gcd(last, std::gcd(delta->in_width(), delta->values()) * hidden);
+  if (kimi)
+    last = std::gcd(last, std::gcd(std::gcd(kimi->in_width(), kimi->width()) * hidden,
+                                   kimi->size * kimi->width()));
+  if (selective)
+    last = std::gcd(
+        last, selective->inner * std::gcd(std::gcd(hidden, selective->state), selective->rank));
+  if (short_convolution) last = std::gcd(last, short_convolution->width * hidden);
   if (!latent) return std::gcd(last, qkv_width() * hidden);
   const std::int64_t query_in = latent->query_rank > 0 ? latent->query_rank : hidden;
   const std::int64_t keys = heads * (latent->nope_size + value_size());

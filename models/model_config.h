@@ -20,6 +20,7 @@
 
 #include "models/layer_features.h"
 #include "models/layer_pattern.h"
+#include "models/part_factors.h"
 
 namespace zplan {
 
@@ -134,6 +135,10 @@ struct ModelConfig {
   LayerPattern pattern{};
   std::optional<MambaShape> mamba;
   std::optional<DeltaShape> delta;
+  std::optional<KimiShape> kimi;
+  std::optional<SelectiveShape> selective;
+  std::optional<ShortShape> short_convolution;
+  PartFactors factors{};      // of layers of a pattern
   std::int64_t vocab = 0;     // V, unpadded
   std::int64_t sequence = 0;  // s, tokens
   bool tied_embeddings = true;
@@ -198,8 +203,11 @@ struct ModelConfig {
   // Layers of a pattern with these.
   std::int64_t layers_with(Mixer mixer) const;
   std::int64_t layers_with(FeedForward feed_forward) const;
+  // Layers of a pattern that have attention or Mamba-2, alone or side by side.
+  std::int64_t attention_layers() const;
+  std::int64_t mamba_layers() const;
   // Returns whether tokens are mixed by a state that goes through the sequence.
-  bool has_states() const { return mamba || delta; }
+  bool has_states() const { return mamba || delta || kimi || selective || short_convolution; }
   // Returns the greatest common divisor of the numbers of heads and groups of such states, which
   // tensor parallel ranks cut; 0: there are none.
   std::int64_t state_heads_divisor() const;

@@ -49,9 +49,8 @@ std::int64_t twice_seen_keys(const ModelConfig& model) {
     const std::int64_t decoder = model.layers - model.encoder_layers;
     return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
   }
-  const std::int64_t all = model.has_pattern()
-                               ? model.layers_with(Mixer::kAttention) + model.mtp_layers
-                               : model.all_layers();
+  const std::int64_t all =
+      model.has_pattern() ? model.attention_layers() + model.mtp_layers : model.all_layers();
   std::int64_t windowed = 0;
   for (std::int64_t i = 0; i < all; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
   const std::int64_t ways = layer.bidirectional ? 2 : 1;
@@ -144,6 +143,19 @@ std::int64_t mixer_matmul_count(const ModelConfig& model, Mixer mixer) {
       return h * (model.mamba->in_width() + model.mamba->inner());
     case Mixer::kDelta:
       return h * (model.delta->in_width() + model.delta->values());
+    case Mixer::kKimi: {
+      const KimiShape& k = *model.kimi;
+      return h * (k.in_width() + k.low_width() + k.width()) + k.low_width() * k.width();
+    }
+    case Mixer::kSelective: {
+      const SelectiveShape& s = *model.selective;
+      return s.inner * (3 * h + s.low_width() + s.rank);
+    }
+    case Mixer::kShort:
+      return h * (model.short_convolution->in_width() + model.short_convolution->width);
+    case Mixer::kBoth:
+      return mixer_matmul_count(model, Mixer::kMamba) +
+             mixer_matmul_count(model, Mixer::kAttention);
   }
   return 0;
 }
@@ -151,12 +163,24 @@ std::int64_t mixer_vector_count(const ModelConfig& model, Mixer mixer) {
   if (mixer == Mixer::kMamba) {
     const MambaShape& m = *model.mamba;
     constexpr std::int64_t kOfHeads = 3;  // what dt begins with, A and D
-    return m.conv_width() * (m.conv + 1) + kOfHeads * m.heads + m.inner();
+    return m.conv_width() * (m.conv + 1) + kOfHeads * m.heads + (m.norm ? m.inner() : 0);
   }
   if (mixer == Mixer::kDelta) {
     const DeltaShape& d = *model.delta;
     constexpr std::int64_t kOfHeads = 2;  // what dt begins with, and A
     return d.conv_width() * d.conv + kOfHeads * d.value_heads + d.value_size;
+  }
+  if (mixer == Mixer::kKimi) {
+    const KimiShape& k = *model.kimi;
+    return k.conv_width() * k.conv + k.width() + k.heads + k.size;  // dt_bias, A, gain
+  }
+  if (mixer == Mixer::kShort) return model.short_convolution->width * model.short_convolution->conv;
+  if (mixer == Mixer::kBoth)
+    return mixer_vector_count(model, Mixer::kMamba) + mixer_vector_count(model, Mixer::kAttention);
+  if (mixer == Mixer::kSelective) {
+    const SelectiveShape& s = *model.selective;
+    // The convolution with its bias, what steps begin with, A and D; gains.
+    return s.inner * (s.conv + 1 + 1 + s.state + 1) + s.low_width();
   }
   if (mixer == Mixer::kNone) return 0;
   std::int64_t biases = 0;
@@ -211,15 +235,22 @@ std::int64_t largest_of_layers(const ModelConfig& model, const Count& count) {
 
 // Counts what the recurrences of states do in forward for a token, over all layers: Megatron-LM
 // counts 7 flop for each element of a Mamba-2 state and 4 multiply-adds for each of a gated delta
-// net's [MegatronCore].
+// net's [MegatronCore]. A state of Mamba-1 does what Mamba-2's does, one of Kimi
+// delta attention what the latter does.
 std::int64_t state_flop(const ModelConfig& model) {
   std::int64_t flop = 0;
   constexpr std::int64_t kOfMamba = 7, kOfDelta = 4;
   if (model.mamba)
-    flop += model.layers_with(Mixer::kMamba) * kOfMamba * model.mamba->inner() * model.mamba->state;
+    flop += model.mamba_layers() * kOfMamba * model.mamba->inner() * model.mamba->state;
   if (model.delta)
     flop += model.layers_with(Mixer::kDelta) * kOfDelta * kFlopPerMultiplyAdd *
             model.delta->values() * model.delta->key_size;
+  if (model.kimi)
+    flop += model.layers_with(Mixer::kKimi) * kOfDelta * kFlopPerMultiplyAdd * model.kimi->width() *
+            model.kimi->size;
+  if (model.selective)
+    flop += model.layers_with(Mixer::kSelective) * kOfMamba * model.selective->inner *
+            model.selective->state;
   return flop;
 }
 

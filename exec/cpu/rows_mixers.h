@@ -40,6 +40,30 @@ constexpr auto mixer_rows() {
           [](const auto& shape, const auto& x, const Operand& s) {
             delta_scan_backward(shape, x, scratch(s));
           }),
+      row(K::kKimiScanForward, read_kimi_scan_forward<T>,
+          [](const auto& shape, const auto& x, const Operand& s) {
+            kimi_scan_forward(shape, x, scratch(s));
+          }),
+      row(K::kKimiScanBackward, read_kimi_scan_backward<T>,
+          [](const auto& shape, const auto& x, const Operand& s) {
+            kimi_scan_backward(shape, x, scratch(s));
+          }),
+      row(K::kSelectiveScanForward, read_selective_scan_forward<T>,
+          [](const auto&... x) { selective_scan_forward(x...); }),
+      row(K::kSelectiveScanBackward, read_selective_scan_backward<T>,
+          [](const auto& shape, const auto& x, const Operand& s) {
+            selective_scan_backward(shape, x, scratch(s));
+          }),
+      row(K::kSiluGateForward, read_silu_gate_forward<T>,
+          [](const auto& shape, auto... x) { silu_gate_forward(shape, x...); }),
+      row(K::kSiluGateBackward, read_silu_gate_backward<T>,
+          [](const auto&... x) { silu_gate_backward(x...); }),
+      row(K::kShortConvolutionForward, read_short_convolution_forward<T>,
+          [](const auto& shape, auto... x) { short_convolution_forward(shape, x...); }),
+      row(K::kShortConvolutionBackward, read_short_convolution_backward<T>,
+          [](const auto&... x) { short_convolution_backward(x...); }),
+      row(K::kScaleColumns, read_scale_columns<T>,
+          [](const auto& columns, auto* x) { scale_columns(columns, x); }),
   });
 }
 

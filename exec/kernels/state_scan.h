@@ -44,7 +44,7 @@ struct ConvolutionBackward {
 
 struct GatedNormShape {
   std::int64_t tokens, wide, width, parts, gains;  // columns of in, of x; gains: width or of a part
-  bool gate_last;
+  bool gate_last, sigmoid;                         // sigmoid: the gate is that of z, not its SiLU
   double epsilon;
 
   std::int64_t part() const { return width / parts; }
@@ -136,6 +136,110 @@ struct DeltaScanBackward {
   const T* dt_bias;
   const T* a_log;
   bool accumulate_dt_bias, accumulate_a_log;
+};
+
+struct KimiScanShape {
+  std::int64_t batch, sequence, wide, heads, key_size, value_size, chunk;
+
+  std::int64_t keys() const { return heads * key_size; }
+  std::int64_t values() const { return heads * value_size; }
+  std::int64_t columns() const { return 2 * keys() + values(); }
+  std::int64_t state() const { return key_size * value_size; }
+  std::int64_t chunks() const { return (sequence + chunk - 1) / chunk; }
+};
+
+template <typename T>
+struct KimiScanForward {
+  T* y;
+  const T* x;
+  const T* in;
+  const T* decay;    // [b, s, k]
+  const T* dt_bias;  // [k]
+  const T* a_log;    // [n]
+};
+
+template <typename T, typename G = T>
+struct KimiScanBackward {
+  T* dx;      // [b, s, c], overwritten
+  T* din;     // [b, s, w], overwritten
+  T* ddecay;  // [b, s, k], overwritten
+  G* ddt_bias;
+  G* da_log;
+  const T* dy;
+  const T* x;
+  const T* in;
+  const T* decay;
+  const T* dt_bias;
+  const T* a_log;
+  bool accumulate_dt_bias, accumulate_a_log;
+};
+
+struct SelectiveScanShape {
+  std::int64_t batch, sequence, channels, state;
+
+  std::int64_t vectors() const { return batch * sequence * state; }  // elements of B or C
+};
+
+template <typename T>
+struct SelectiveScanForward {
+  T* y;
+  const T* x;
+  const T* step;    // [b, s, c]
+  const T* input;   // [b, s, n]
+  const T* output;  // [b, s, n], behind the former
+  const T* a_log;   // [n, c]
+  const T* d;       // [c]
+};
+
+template <typename T, typename G = T>
+struct SelectiveScanBackward {
+  T* dx;       // these four are overwritten
+  T* dstep;    // [b, s, c]
+  T* dinput;   // [b, s, n]
+  T* doutput;  // [b, s, n]
+  G* da_log;
+  G* dd;
+  const T* dy;
+  const T* x;
+  const T* step;
+  const T* input;
+  const T* output;
+  const T* a_log;
+  const T* d;
+  bool accumulate_a_log, accumulate_d;
+};
+
+struct SiluGateShape {
+  std::int64_t tokens, wide, width;  // columns of in, of x
+};
+
+template <typename T>
+struct SiluGateBackward {
+  T* dx;   // [b, s, v], overwritten
+  T* din;  // [b, s, w], overwritten
+  const T* dy;
+  const T* x;
+  const T* in;
+};
+
+struct ShortConvolutionShape {
+  std::int64_t batch, sequence, channels, taps;
+};
+
+template <typename T, typename G = T>
+struct ShortConvolutionBackward {
+  T* din;  // [b, s, 3 c], overwritten
+  G* dweight;
+  const T* dy;
+  const T* in;
+  const T* weight;  // [k, c]
+  bool accumulate_weight;
+};
+
+inline constexpr double kFactorUnitOfColumns = 1e9;
+struct ScaledColumns {
+  std::int64_t rows, wide, first, columns;
+  double factor;
 };
 
 }  // namespace zplan::exec

@@ -68,6 +68,9 @@ Sizes gates(std::int64_t n) {  // of a mixer with a state
   return {{"b", 1},    {"s", n / kRow}, {"w", 2 * kRow}, {"c", kRow},
           {"v", kRow}, {"e", kRow},     {"m", 8},        {"k", 4}};
 }
+Sizes short_convolutions(std::int64_t n) {
+  return {{"b", 1}, {"s", n / kRow}, {"w", 3 * kRow}, {"c", kRow}, {"k", 4}};
+}
 Sizes squares(std::int64_t n) {
   return {{"b", 1},
           {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))},
@@ -83,11 +86,18 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
     case KernelId::kLatentHeadsForward:
     case KernelId::kLatentHeadsBackward:
       return latent_heads(n);
+    case KernelId::kShortConvolutionForward:
+    case KernelId::kShortConvolutionBackward:
+      return short_convolutions(n);
     case KernelId::kConvolutionForward:
     case KernelId::kConvolutionBackward:
     case KernelId::kGatedNormForward:
     case KernelId::kGatedNormBackward:
+    case KernelId::kSiluGateForward:
+    case KernelId::kSiluGateBackward:
       return gates(n);
+    case KernelId::kScaleColumns:
+      return {{"T", n / kRow}, {"w", kRow}};
     case KernelId::kEmbeddingForward:
     case KernelId::kEmbeddingBackward:
     case KernelId::kSegmentForward:
@@ -164,6 +174,8 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
     case KernelId::kRelativePositions:
     case KernelId::kRelativePositionsGradient:
       return {128};
+    case KernelId::kScaleColumns:
+      return {0, kRow, 1'000'000'000};
     case KernelId::kSegmentForward:
     case KernelId::kSegmentBackward:
       return {ceil_div(n, 2 * kRow)};
@@ -175,7 +187,9 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
 // Recurrences have scratch by their chunks, which the other kernels have not.
 bool is_recurrence(KernelId id) {
   return id == KernelId::kMambaScanForward || id == KernelId::kMambaScanBackward ||
-         id == KernelId::kDeltaScanForward || id == KernelId::kDeltaScanBackward;
+         id == KernelId::kDeltaScanForward || id == KernelId::kDeltaScanBackward ||
+         id == KernelId::kKimiScanForward || id == KernelId::kKimiScanBackward ||
+         id == KernelId::kSelectiveScanForward || id == KernelId::kSelectiveScanBackward;
 }
 
 // The factor of clipping is as good as no work; what experts are given follows a router, which no

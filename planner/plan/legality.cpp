@@ -954,12 +954,23 @@ Reason wrong_pattern(const Plan& p, const ModelShape& model) {
   if (!model.has_pattern) return std::nullopt;
   if (model.has_states && p.parallel.cp > 1)
     return fmt::format(
-        "states of Mamba-2 or a gated delta net go through a whole sequence, which no ranks share "
-        "yet: cp 1, not {}",
+        "states of mixers go through a whole sequence, which no ranks share yet: cp 1, not {}",
         p.parallel.cp);
   if (model.has_states && p.gather.tiles() > 1)
     return fmt::format("heads of states are worked on together: they need 1 tile, not {}",
                        p.gather.tiles());
+  // A unit keeps what decays first and what these ranks share last.
+  const bool is_divided = model.has_states && model.uncut > 0 && p.parallel.tp > 1;
+  if (is_divided && p.gather != Gather::kOperator)
+    return fmt::format(
+        "some matrices are whole on each of tp {} ranks, vectors of states are cut: they are "
+        "gathered by operator, not by layer",
+        p.parallel.tp);
+  if (is_divided && p.optimizer.row().has_two_rules())
+    return fmt::format(
+        "{} updates vectors of states that tp {} ranks cut beside matrices that each has whole: it "
+        "needs tp 1",
+        p.optimizer.row().word, p.parallel.tp);
   return model.experts == 0 ? wrong_turns(p, model) : std::nullopt;
 }
 

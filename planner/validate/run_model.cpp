@@ -156,6 +156,8 @@ std::optional<std::string> inexpressible_mixers(const RunModel& m) {
       return "Mamba layers of a size that is not stated";
     if (mixers.pattern->find('G') != std::string::npos)
       return "a pattern with G: linear_attention states gated delta nets";
+    if (mixers.pattern->find_first_of("KSHC") != std::string::npos)
+      return "a pattern with K, S, H or C: no key states the sizes of such mixers";
   }
   const bool has_sizes =
       mixers.key_heads && mixers.key_dim && mixers.value_heads && mixers.value_dim;

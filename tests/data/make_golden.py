@@ -30,9 +30,13 @@ import golden_families
 import golden_deepseek
 import golden_delta
 import golden_dsa
+import golden_falcon
 import golden_gated_experts
 import golden_gpt2
 import golden_gpt_oss
+import golden_jamba
+import golden_kimi
+import golden_lfm2
 import golden_llama
 import golden_mamba
 import golden_mixtral
@@ -49,7 +53,9 @@ TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
           *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
           golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, *golden_dense.MODELS,
-          golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL, golden_dsa)
+          golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL,
+          golden_kimi.MODEL, golden_jamba.MODEL, golden_falcon.MODEL,
+          golden_lfm2.MODEL, golden_dsa)
 
 TRAIN = {
     "seed": 0,
@@ -131,8 +137,8 @@ def batch_of(model, text, step):
 
 
 def decays(name, parameter):
-    """Matrices do, embeddings among them; vectors and the biases of experts do not."""
-    return parameter.dim() >= 2 and not name.endswith(".bias")
+    """Matrices do, embeddings among them; vectors, biases of experts and rates of states do not."""
+    return parameter.dim() >= 2 and not name.endswith((".bias", ".A_log"))
 
 
 def make_optimizer(params):

@@ -80,6 +80,7 @@ inline constexpr const char* kModels[] = {
     "tiny-t5",       "tiny-bert-published", "tiny-switch",     "tiny-olmo2",
     "tiny-cohere2",  "tiny-granite",        "tiny-modernbert", "tiny-qwen-moe",
     "tiny-latent",   "tiny-mamba",          "tiny-hybrid",     "tiny-delta",
+    "tiny-kimi",     "tiny-jamba",          "tiny-falcon",     "tiny-lfm2",
     "tiny-dsa"};
 
 // The level of "/kernel_set" besides the plain set: one that fuses nothing, two that round

@@ -1,15 +1,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "exec/cpu/kernels/delta_rule.h"
 #include "exec/cpu/kernels/kernel_support.h"
 #include "exec/cpu/kernels/state_gates.h"
 #include "exec/cpu/kernels/state_scan.h"
 
 namespace zplan::exec::cpu {
 namespace {
-
-constexpr double kLengthEpsilon = 1e-6;  // added to the squared length of a query or key
-constexpr std::int64_t kMostSize = 512;  // of a key or value
 
 struct DeltaPlaces {
   std::int64_t q, k, v, b, a, y;
@@ -24,26 +22,6 @@ DeltaPlaces places_of(const DeltaScanShape& s, std::int64_t sequence, std::int64
           in,
           in + s.heads,
           row * s.values() + head * s.value_size};
-}
-
-template <typename C>
-struct Unit {
-  C values[kMostSize];
-  C inverse;  // of the length that they are divided by
-};
-template <typename C, typename T>
-void divide_by_length(const T* x, std::int64_t n, Unit<C>& unit) {
-  C squares = 0;
-  for (std::int64_t i = 0; i < n; ++i) squares += static_cast<C>(x[i]) * static_cast<C>(x[i]);
-  unit.inverse = static_cast<C>(1) / std::sqrt(squares + static_cast<C>(kLengthEpsilon));
-  for (std::int64_t i = 0; i < n; ++i) unit.values[i] = static_cast<C>(x[i]) * unit.inverse;
-}
-// The gradient of x from that of the result, added to `sum`.
-template <typename C>
-void length_backward(const Unit<C>& unit, const C* d, std::int64_t n, C* sum) {
-  C along = 0;
-  for (std::int64_t i = 0; i < n; ++i) along += d[i] * unit.values[i];
-  for (std::int64_t i = 0; i < n; ++i) sum[i] += unit.inverse * (d[i] - along * unit.values[i]);
 }
 
 template <typename C>

@@ -17,10 +17,22 @@ Place place_of(const GatedNormShape& s, std::int64_t row, std::int64_t part) {
   return {row * s.width + at, row * s.wide + at, s.gains == s.width ? at : 0};
 }
 
-// Returns the input of the norm: x, times SiLU of the gate unless the gate comes last.
+// What x is multiplied by, of a gate, and its slope.
+template <typename C>
+C gate_of(const GatedNormShape& s, C z) {
+  return s.sigmoid ? sigmoid(z) : silu(z);
+}
+template <typename C>
+C gate_slope(const GatedNormShape& s, C z) {
+  const C g = sigmoid(z);
+  return s.sigmoid ? g * (static_cast<C>(1) - g) : silu_slope(z);
+}
+
+// Returns the input of the norm: x, times the gate unless this comes last.
 template <typename C, typename T>
 C normed_input(const GatedNormShape& s, const T* x, const T* z, std::int64_t j) {
-  return s.gate_last ? static_cast<C>(x[j]) : static_cast<C>(x[j]) * silu(static_cast<C>(z[j]));
+  return s.gate_last ? static_cast<C>(x[j])
+                     : static_cast<C>(x[j]) * gate_of(s, static_cast<C>(z[j]));
 }
 
 template <typename T>
@@ -38,7 +50,7 @@ void forward_part(const GatedNormShape& s, const GatedNormForward<T>& x, std::in
       static_cast<C>(1) / std::sqrt(squares / static_cast<C>(s.part()) + static_cast<C>(s.epsilon));
   for (std::int64_t j = 0; j < s.part(); ++j) {
     const C y = normed_input<C>(s, in, z, j) * rstd * static_cast<C>(gain[j]);
-    x.y[at.x + j] = static_cast<T>(s.gate_last ? y * silu(static_cast<C>(z[j])) : y);
+    x.y[at.x + j] = static_cast<T>(s.gate_last ? y * gate_of(s, static_cast<C>(z[j])) : y);
   }
   x.rstd[row * s.parts + part] = rstd;
 }
@@ -53,7 +65,7 @@ void backward_part(const GatedNormShape& s, const GatedNormBackward<T, G>& x, st
   const C rstd = x.rstd[row * s.parts + part];
   const auto behind_gain = [&](std::int64_t j) {
     const C g = static_cast<C>(dy[j]) * static_cast<C>(gain[j]);
-    return s.gate_last ? g * silu(static_cast<C>(z[j])) : g;
+    return s.gate_last ? g * gate_of(s, static_cast<C>(z[j])) : g;
   };
   C sum = 0;
   for (std::int64_t j = 0; j < s.part(); ++j)
@@ -65,10 +77,10 @@ void backward_part(const GatedNormShape& s, const GatedNormBackward<T, G>& x, st
     if (s.gate_last) {
       dx[j] = static_cast<T>(du);
       dz[j] =
-          static_cast<T>(static_cast<C>(dy[j]) * n * static_cast<C>(gain[j]) * silu_slope(gate));
+          static_cast<T>(static_cast<C>(dy[j]) * n * static_cast<C>(gain[j]) * gate_slope(s, gate));
     } else {
-      dx[j] = static_cast<T>(du * silu(gate));
-      dz[j] = static_cast<T>(du * static_cast<C>(in[j]) * silu_slope(gate));
+      dx[j] = static_cast<T>(du * gate_of(s, gate));
+      dz[j] = static_cast<T>(du * static_cast<C>(in[j]) * gate_slope(s, gate));
     }
   }
 }
@@ -85,7 +97,7 @@ void backward_gain(const GatedNormShape& s, const GatedNormBackward<T, G>& x, st
       const Place at = place_of(s, row, part);
       const T* z = x.in + at.z;
       C d = static_cast<C>(x.dy[at.x + j]);
-      if (s.gate_last) d *= silu(static_cast<C>(z[j]));
+      if (s.gate_last) d *= gate_of(s, static_cast<C>(z[j]));
       sum += d * normed_input<C>(s, x.x + at.x, z, j) * x.rstd[row * s.parts + part];
     }
   give(x.dgain[column], sum, x.accumulate_dgain);
@@ -135,10 +147,52 @@ void gated_norm_backward(const GatedNormShape& s, const GatedNormBackward<T, G>&
   });
 }
 
-#define ZPLAN_INSTANTIATE(T)                                            \
-  template void gate_forward<T>(std::int64_t, T*, const T*, const T*);  \
-  template void gate_backward<T>(std::int64_t, const GateBackward<T>&); \
-  template void gated_norm_forward<T>(const GatedNormShape&, const GatedNormForward<T>&);
+template <typename T>
+void silu_gate_forward(const SiluGateShape& s, T* y, const T* x, const T* in) {
+  using C = Compute<T>;
+  for_rows(s.tokens, s.width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      for (std::int64_t j = 0; j < s.width; ++j)
+        y[row * s.width + j] = static_cast<T>(static_cast<C>(x[row * s.width + j]) *
+                                              silu(static_cast<C>(in[row * s.wide + j])));
+  });
+}
+
+template <typename T>
+void silu_gate_backward(const SiluGateShape& s, const SiluGateBackward<T>& x) {
+  using C = Compute<T>;
+  for_rows(s.tokens, s.wide, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t j = 0; j < s.width; ++j) {
+        const std::int64_t at = row * s.width + j;
+        const C z = static_cast<C>(x.in[row * s.wide + j]), dy = static_cast<C>(x.dy[at]);
+        x.dx[at] = static_cast<T>(dy * silu(z));
+        x.din[row * s.wide + j] = static_cast<T>(dy * static_cast<C>(x.x[at]) * silu_slope(z));
+      }
+      std::fill_n(x.din + row * s.wide + s.width, s.wide - s.width, static_cast<T>(0));
+    }
+  });
+}
+
+template <typename T>
+void scale_columns(const ScaledColumns& s, T* x) {
+  using C = Compute<T>;
+  for_rows(s.rows, s.columns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T* columns = x + row * s.wide + s.first;
+      for (std::int64_t j = 0; j < s.columns; ++j)
+        columns[j] = static_cast<T>(static_cast<C>(columns[j]) * static_cast<C>(s.factor));
+    }
+  });
+}
+
+#define ZPLAN_INSTANTIATE(T)                                                              \
+  template void gate_forward<T>(std::int64_t, T*, const T*, const T*);                    \
+  template void gate_backward<T>(std::int64_t, const GateBackward<T>&);                   \
+  template void gated_norm_forward<T>(const GatedNormShape&, const GatedNormForward<T>&); \
+  template void silu_gate_forward<T>(const SiluGateShape&, T*, const T*, const T*);       \
+  template void silu_gate_backward<T>(const SiluGateShape&, const SiluGateBackward<T>&);  \
+  template void scale_columns<T>(const ScaledColumns&, T*);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 #define ZPLAN_INSTANTIATE(T, G) \

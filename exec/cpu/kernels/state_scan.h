@@ -41,4 +41,35 @@ template <typename T, typename G>
 void delta_scan_backward(const DeltaScanShape& shape, const DeltaScanBackward<T, G>& x,
                          Scratch scratch);
 
+// As those, of which each channel of a key decays by itself.
+template <typename T>
+void kimi_scan_forward(const KimiScanShape& shape, const KimiScanForward<T>& x, Scratch scratch);
+template <typename T, typename G>
+void kimi_scan_backward(const KimiScanShape& shape, const KimiScanBackward<T, G>& x,
+                        Scratch scratch);
+
+// h' = a h + dt u B of each channel and number of a state, y = h' C + d u, as above for Mamba-2, of
+// which each number has a decay of its own. Backward keeps the states of a channel of one sequence.
+template <typename T>
+void selective_scan_forward(const SelectiveScanShape& shape, const SelectiveScanForward<T>& x);
+template <typename T, typename G>
+void selective_scan_backward(const SelectiveScanShape& shape, const SelectiveScanBackward<T, G>& x,
+                             Scratch scratch);
+
+// y = x silu(z), z the first columns of `in`.
+template <typename T>
+void silu_gate_forward(const SiluGateShape& shape, T* y, const T* x, const T* in);
+template <typename T>
+void silu_gate_backward(const SiluGateShape& shape, const SiluGateBackward<T>& x);
+
+template <typename T>
+void short_convolution_forward(const ShortConvolutionShape& shape, T* y, const T* in,
+                               const T* weight);
+template <typename T, typename G>
+void short_convolution_backward(const ShortConvolutionShape& shape,
+                                const ShortConvolutionBackward<T, G>& x);
+
+template <typename T>
+void scale_columns(const ScaledColumns& columns, T* x);
+
 }  // namespace zplan::exec::cpu

@@ -9,6 +9,9 @@
 
 namespace zplan {
 
+// Letters of its hybrid patterns that are those of ours (models/layer_pattern.h).
+inline constexpr std::string_view kMegatronLetters = "M*E-";
+
 // Nothing: something else, or more than `most` layers.
 std::optional<std::vector<bool>> layer_pattern(std::string_view text, std::size_t most);
 

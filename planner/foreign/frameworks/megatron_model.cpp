@@ -178,6 +178,8 @@ class ModelReading {
       pattern->fail_expected("a letter for each layer, without stages and predictors");
     if (const std::string fault = pattern_fault(words, model_.layers); !fault.empty())
       pattern->fail(fault);
+    if (words.find_first_not_of(kMegatronLetters) != std::string::npos)
+      pattern->fail_expected("M, *, E or - for each layer");
     take_pattern(pattern_of(words, model_.layers));
     if (model_.layers_with(Mixer::kMamba) == 0) return;
     MambaShape& mamba = model_.mamba.emplace();

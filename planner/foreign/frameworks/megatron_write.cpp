@@ -4,6 +4,7 @@
 
 #include "planner/core/text.h"
 #include "planner/foreign/frameworks/key_list.h"
+#include "planner/foreign/frameworks/layer_pattern.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/unit_elements.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -65,8 +66,10 @@ class MegatronWriting {
     std::string letters;
     for (const LayerParts& parts : model_.pattern) letters += layer_word(parts);
     const auto layers = static_cast<std::size_t>(model_.layers);
-    if (letters.size() == layers) keys_.add("--hybrid-override-pattern", letters);
-    if (letters.size() == layers) flag("--is-hybrid-model");
+    const bool is_theirs = letters.size() == layers &&
+                           letters.find_first_not_of(kMegatronLetters) == std::string::npos;
+    if (is_theirs) keys_.add("--hybrid-override-pattern", letters);
+    if (is_theirs) flag("--is-hybrid-model");
     if (const auto& mamba = model_.mamba) {
       keys_.add("--mamba-num-heads", mamba->heads);
       keys_.add("--mamba-head-dim", mamba->head_size);

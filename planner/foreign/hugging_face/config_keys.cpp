@@ -14,6 +14,8 @@ constexpr std::string_view kSayNothing[] = {
     "_attn_implementation",
     "_name_or_path",
     "architectures",
+    "num_logits_to_keep",
+    "use_mamba_kernels",
     "attn_implementation",
     "attention_probs_dropout_prob",
     "bos_token_id",

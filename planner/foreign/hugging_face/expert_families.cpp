@@ -34,17 +34,6 @@ std::int64_t first_dense(const JsonNode& list) {
   return next;
 }
 
-// Latent attention in the place of the heads of Llama's.
-void read_latent(ConfigKeys& keys, ModelConfig& model) {
-  model.latent = LatentShape{.query_rank = keys.whole_or(spelt::kQueryRank, kMostRank, 0),
-                             .key_value_rank = keys.whole(spelt::kKeyValueRank, kMostRank),
-                             .nope_size = keys.whole(spelt::kNopeSize, kMostHead),
-                             .rope_size = keys.whole(spelt::kRopeSize, kMostHead),
-                             .value_size = keys.whole(spelt::kValueSize, kMostHead)};
-  model.own_head_size = 0;
-  model.kv_heads = model.heads;
-}
-
 // Experts as DeepSeek's models have them; `usual_scores`: where the file does not say.
 void read_deepseek_experts(ConfigKeys& keys, ModelConfig& model, std::string_view usual_scores) {
   ExpertShape experts = read_choice(keys);
@@ -76,14 +65,6 @@ void read_groups(ConfigKeys& keys, ExpertShape& experts) {
   experts.groups = std::max<std::int64_t>(1, keys.whole_or(spelt::kGroups, kMostExperts, 1));
   experts.groups_per_token =
       std::max<std::int64_t>(1, keys.whole_or(spelt::kGroupsPerToken, kMostExperts, 1));
-}
-
-// A bias that choices alone follow.
-void add_choice_bias(ConfigKeys& keys, ExpertShape& experts) {
-  experts.selection_bias = true;
-  keys.note(
-      "the bias by which its routers choose counts among the parameters, as in published weights; "
-      "the class of transformers has it as a buffer");
 }
 
 // Experts of DeepSeek-V3 beside attention of Llama's kind.
@@ -386,6 +367,23 @@ constexpr Family kExpertFamilies[] = {
 };
 
 }  // namespace
+
+void read_latent(ConfigKeys& keys, ModelConfig& model) {
+  model.latent = LatentShape{.query_rank = keys.whole_or(spelt::kQueryRank, kMostRank, 0),
+                             .key_value_rank = keys.whole(spelt::kKeyValueRank, kMostRank),
+                             .nope_size = keys.whole(spelt::kNopeSize, kMostHead),
+                             .rope_size = keys.whole(spelt::kRopeSize, kMostHead),
+                             .value_size = keys.whole(spelt::kValueSize, kMostHead)};
+  model.own_head_size = 0;
+  model.kv_heads = model.heads;
+}
+
+void add_choice_bias(ConfigKeys& keys, ExpertShape& experts) {
+  experts.selection_bias = true;
+  keys.note(
+      "the bias by which its routers choose counts among the parameters, as in published weights; "
+      "the class of transformers has it as a buffer");
+}
 
 void note_further_layers(ConfigKeys& keys) {
   if (const auto more =

@@ -170,13 +170,6 @@ constexpr Refused kRefused[] = {
      "its layers have heads of several shapes in turn, which models here have not"},
     {"whisper", "it reads sound, and models here text"},
     {"mllama", "some of its layers attend to the vision tower, which models here have not"},
-    {"falcon_h1",
-     "its layers have Mamba-2 and attention side by side with factors of each part, which models "
-     "here have not"},
-    {"jamba",
-     "its layers have Mamba-1, whose states have a decay of each channel, which models "
-     "here have not"},
-    {"kimi_linear", "its delta nets have a gate of each channel, which models here have not"},
     {"zamba2", "its layers share an attention block, which models here have not"},
     {"gemma3n", "its layers have embeddings of their own, which models here have not"},
 };

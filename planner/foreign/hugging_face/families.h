@@ -54,6 +54,11 @@ void read_llama_sizes(ConfigKeys& keys, ModelConfig& model);
 // The same, with biases as the file has them.
 void read_llama_layers(ConfigKeys& keys, ModelConfig& model);
 
+// Latent attention in the place of the heads of Llama's.
+void read_latent(ConfigKeys& keys, ModelConfig& model);
+// A bias that choices alone follow.
+void add_choice_bias(ConfigKeys& keys, ExpertShape& experts);
+
 // Factors of embeddings, scores, branches and logits.
 void read_factors(ConfigKeys& keys, ModelConfig& model);
 

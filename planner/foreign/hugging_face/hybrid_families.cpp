@@ -1,6 +1,9 @@
-// Families whose layers have mixers with a state: Mamba-2 [Dao24] or gated delta nets [Yang24b].
+// Families whose layers have mixers with a state: Mamba-2 [Dao24], Mamba-1 [Gu23], gated delta nets
+// [Yang24b] or Kimi delta attention [KimiTeam25].
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -293,9 +296,294 @@ void read_qwen3_5(ConfigKeys& keys, ModelConfig& model) {
   keys.find(spelt::kDenseLayers);
 }
 
+// The layers that a list numbers from 1 get this letter.
+void letter_layers(JsonObject& lists, std::string_view key, char letter,
+                   std::vector<char>& mixers) {
+  for (const JsonNode& layer : lists.member(key).items())
+    mixers[static_cast<std::size_t>(layer.integer(1, static_cast<std::int64_t>(mixers.size())) -
+                                    1)] = letter;
+}
+
+// Files of the model's own class have an object of sizes and lists; those of transformers have keys
+// beside the others.
+std::vector<char> read_kimi_mixers(ConfigKeys& keys, ModelConfig& model) {
+  KimiShape& kimi = model.kimi.emplace();
+  std::vector<char> mixers(static_cast<std::size_t>(model.layers), 'K');
+  if (const auto own = keys.stated({"linear_attn_config"})) {
+    JsonObject object = own->object();
+    kimi.heads = whole_number(object.member("num_heads"), 1, kMostHeads);
+    kimi.size = whole_number(object.member("head_dim"), 1, kMostOfAHead);
+    if (const auto conv = object.optional_member("short_conv_kernel_size"))
+      kimi.conv = whole_number(*conv, 1, kMostConvolution);
+    letter_layers(object, "kda_layers", 'K', mixers);
+    letter_layers(object, "full_attn_layers", '*', mixers);
+    object.finish();
+    return mixers;
+  }
+  kimi.heads = keys.whole({"linear_num_heads"}, kMostHeads);
+  kimi.size = keys.whole({"linear_head_dim"}, kMostOfAHead);
+  kimi.conv = keys.whole({"linear_conv_kernel_dim"}, kMostConvolution);
+  constexpr std::int64_t kUsualEvery = 4;
+  if (const auto types = keys.find(spelt::kLayerTypes)) {
+    mixers.clear();
+    for (const JsonNode& layer : types->items())
+      mixers.push_back(
+          layer.one_of({"linear_attention", "full_attention"}) == "full_attention" ? '*' : 'K');
+  } else {
+    for (std::size_t i = kUsualEvery; i < mixers.size(); i += kUsualEvery) mixers[i] = '*';
+  }
+  return mixers;
+}
+
+// The words of layers, of which the first have an MLP and the others experts.
+std::string read_kimi_words(ConfigKeys& keys, ModelConfig& model) {
+  const std::vector<char> mixers = read_kimi_mixers(keys, model);
+  std::int64_t dense = 1;  // as its class has them
+  if (const auto first = keys.stated({"first_k_dense_replace"}))
+    dense = whole_number(*first, 0, model.layers);
+  std::vector<char> others(mixers.size(), 'E');
+  std::fill_n(others.begin(), std::min(dense, model.layers), '-');
+  if (const auto types = keys.find({"mlp_layer_types"})) {
+    others.clear();
+    for (const JsonNode& layer : types->items())
+      others.push_back(layer.one_of({"dense", "sparse"}) == "dense" ? '-' : 'E');
+  }
+  std::string words;
+  for (std::size_t i = 0; i < mixers.size() && i < others.size(); ++i)
+    words += std::string{mixers[i], others[i], ' '};
+  return words;
+}
+
+void read_kimi_experts(ConfigKeys& keys, ModelConfig& model) {
+  ExpertShape experts;
+  experts.count = keys.whole(spelt::kExperts, kMostOfExperts);
+  experts.per_token = keys.whole({"num_experts_per_token", "num_experts_per_tok"}, kMostOfExperts);
+  experts.ffn = keys.whole(spelt::kExpertWidth, kMostColumns);
+  experts.shared_ffn =
+      keys.whole_or({"num_shared_experts", "n_shared_experts"}, kMostOfExperts, 0) * experts.ffn;
+  if (const auto every = keys.stated({"moe_layer_freq"});
+      every && whole_number(*every, 1, kMostSize) != 1)
+    every->fail_expected("1: all layers behind the first ones have experts");
+  if (const auto scores = keys.stated({"moe_router_activation_func"})) scores->one_of({"sigmoid"});
+  experts.scores = Scores::kSigmoid;
+  experts.renormalised = keys.flag({"moe_renormalize", "norm_topk_prob"}, true);
+  experts.scale = keys.number_or(spelt::kScale, 0, kMostScale, 1);
+  experts.groups = keys.whole_or({"num_expert_group", "n_group"}, kMostOfExperts, 1);
+  experts.groups_per_token = keys.whole_or(spelt::kGroupsPerToken, kMostOfExperts, 1);
+  add_choice_bias(keys, experts);
+  if (!model.has_mlp()) model.ffn = experts.ffn;
+  model.experts = experts;
+}
+
+void read_kimi_linear(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_latent(keys, model);
+  model.position = Position::kNone;
+  keys.demand({"mla_use_nope"}, true, true, "its attention has no positions");
+  for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters", "use_grouped_topk"})
+    keys.find({key});
+  take_pattern(keys.node(), read_kimi_words(keys, model), model);
+  read_kimi_experts(keys, model);
+  note_further_layers(keys);
+}
+
+// Layers of which one of `period`, that of number `offset`, is another.
+void letter_every(ConfigKeys& keys, const Names& period, const Names& offset, char letter,
+                  std::vector<char>& letters) {
+  const std::int64_t every = keys.whole(period, kMostSize);
+  const std::int64_t first = keys.whole_or(offset, kMostSize, 0);
+  for (std::size_t i = 0; i < letters.size(); ++i)
+    if (static_cast<std::int64_t>(i) % every == first) letters[i] = letter;
+}
+
+void read_mamba1(ConfigKeys& keys, ModelConfig& model) {
+  constexpr std::int64_t kHiddenOfRank = 16;
+  SelectiveShape& mamba = model.selective.emplace();
+  mamba.inner = keys.whole({"mamba_expand"}, kMostOfAHead) * model.hidden;
+  mamba.state = keys.whole({"mamba_d_state"}, kMostOfAHead);
+  mamba.conv = keys.whole({"mamba_d_conv"}, kMostConvolution);
+  const auto rank = keys.find({"mamba_dt_rank"});
+  mamba.rank = rank && rank->is_number() ? whole_number(*rank, 1, kMostSize)
+                                         : ceil_div(model.hidden, kHiddenOfRank);
+  keys.demand({"mamba_proj_bias"}, false, false, "products of Mamba-1 have no biases");
+  keys.demand({"mamba_conv_bias"}, true, true, "the convolution of Mamba-1 has a bias");
+}
+
+void read_jamba(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kLlama);
+  read_sizes(keys, model);
+  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMostHeads, model.heads);
+  model.ffn = keys.whole(spelt::kWidth, kMostColumns);
+  model.position = Position::kNone;
+  read_activation(keys, model);
+  keys.find(spelt::kWindow);
+  const auto layers = static_cast<std::size_t>(model.layers);
+  std::vector<char> mixers(layers, 'S'), others(layers, '-');
+  letter_every(keys, {"attn_layer_period"}, {"attn_layer_offset"}, '*', mixers);
+  const std::int64_t count = keys.whole_or(spelt::kExperts, kMostOfExperts, 1);
+  if (count > 1) letter_every(keys, {"expert_layer_period"}, {"expert_layer_offset"}, 'E', others);
+  std::string words;
+  for (std::size_t i = 0; i < layers; ++i) words += std::string{mixers[i], others[i], ' '};
+  take_pattern(keys.node(), words, model);
+  read_mamba1(keys, model);
+  if (count == 1) return;
+  ExpertShape experts;
+  experts.count = count;
+  experts.per_token = keys.whole(spelt::kPerToken, kMostOfExperts);
+  experts.ffn = model.ffn;
+  experts.renormalised = false;
+  experts.balance = keys.number_or(spelt::kBalance, 0, kMostScale, 0);
+  model.experts = experts;
+}
+
+// Numbers of a list, or ones where there is none.
+std::vector<double> factors_of_list(ConfigKeys& keys, const Names& names, std::size_t count) {
+  const auto list = keys.find(names);
+  if (!list) return std::vector<double>(count, 1.0);
+  std::vector<double> factors;
+  for (const JsonNode& factor : list->items()) factors.push_back(factor.number(0, kMostScale));
+  if (factors.size() != count) list->fail_expected(fmt::format("{} factors", count));
+  return factors;
+}
+
+// Factors of what enters and leaves a mixer are those of the columns of its first product, or of
+// what its last one reads.
+void read_falcon_factors(ConfigKeys& keys, ModelConfig& model) {
+  const auto units = [](double factor) {
+    return std::llround(factor * static_cast<double>(PartFactors::kOne));
+  };
+  const auto factor = [&](const Names& names) { return keys.number_or(names, 0, kMostScale, 1); };
+  PartFactors& parts = model.factors;
+  const std::vector<double> ssm = factors_of_list(keys, {"ssm_multipliers"}, 5);
+  const double into_mamba = factor({"ssm_in_multiplier"});
+  std::int64_t* const columns[] = {&parts.mamba_z, &parts.mamba_x, &parts.mamba_b, &parts.mamba_c,
+                                   &parts.mamba_dt};
+  for (std::size_t i = 0; i < ssm.size(); ++i) *columns[i] = units(into_mamba * ssm[i]);
+  parts.mamba_out = units(factor({"ssm_out_multiplier"}));
+  const double into_attention = factor({"attention_in_multiplier"});
+  parts.query = units(into_attention);
+  parts.key = units(into_attention * factor({"key_multiplier"}));
+  parts.value = units(into_attention * factor({"attention_out_multiplier"}));
+  const std::vector<double> mlp = factors_of_list(keys, {"mlp_multipliers"}, 2);
+  parts.gate = units(mlp[0]);
+  parts.up = units(mlp[1]);
+  read_factors(keys, model);
+  model.layer.logit_divisor =
+      std::llround(static_cast<double>(kFactorUnit) / factor({"lm_head_multiplier"}));
+}
+
+void read_falcon_h1(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_rotary(keys, model);
+  take_pattern(keys.node(),
+               mixer_words(std::vector<char>(static_cast<std::size_t>(model.layers), 'H'), '-'),
+               model);
+  read_mamba(keys, kOfBamba, model);
+  if (const auto inner = keys.find({"mamba_d_ssm"})) {
+    const std::int64_t width = whole_number(*inner, 1, kMostColumns);
+    if (width % model.mamba->heads != 0)
+      inner->fail_expected(fmt::format("a multiple of mamba_n_heads, {}", model.mamba->heads));
+    model.mamba->head_size = width / model.mamba->heads;
+  }
+  model.mamba->norm = keys.flag({"mamba_rms_norm"}, false);
+  const Names order{"mamba_norm_before_gate"};
+  if (model.mamba->norm)
+    keys.demand(order, false, true, "the norm of Mamba-2 stands behind its gate");
+  else
+    keys.find(order);
+  keys.demand({"projectors_bias"}, false, false, "no product has a bias");
+  keys.demand({"mamba_use_mlp"}, true, true, "each layer has an MLP");
+  keys.find({"attn_layer_indices"});
+  read_falcon_factors(keys, model);
+}
+
+// Gated short convolutions and attention; those that a file has no list of are attention.
+std::vector<char> read_lfm2_mixers(ConfigKeys& keys, ModelConfig& model) {
+  std::vector<char> mixers;
+  if (const auto types = keys.find(spelt::kLayerTypes)) {
+    for (const JsonNode& layer : types->items())
+      mixers.push_back(layer.one_of({"conv", "full_attention"}) == "conv" ? 'C' : '*');
+    return mixers;
+  }
+  const auto attention = keys.find({"full_attn_idxs"});
+  mixers.assign(static_cast<std::size_t>(model.layers), attention ? 'C' : '*');
+  if (attention)
+    for (const JsonNode& layer : attention->items())
+      mixers[static_cast<std::size_t>(layer.integer(0, model.layers - 1))] = '*';
+  return mixers;
+}
+
+void read_lfm2_layers(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kLlama);
+  read_sizes(keys, model);
+  model.tied_embeddings = keys.flag({"tie_embedding", "tie_word_embeddings"}, true);
+  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMostHeads, model.heads);
+  model.qk_norm = true;
+  read_rotary(keys, model);
+  keys.demand({"conv_bias"}, false, false, "no product has a bias");
+  for (const char* key :
+       {"block_dim", "block_mlp_init_scale", "block_norm_eps", "block_out_init_scale",
+        "block_use_swiglu", "block_use_xavier_init", "conv_dim", "conv_dim_out",
+        "conv_use_xavier_init", "num_heads", "use_pos_enc"})
+    keys.find({key});  // its class reads none of them
+}
+
+void read_short_convolution(ConfigKeys& keys, ModelConfig& model) {
+  if (model.layers_with(Mixer::kShort) == 0) return;
+  model.short_convolution = {.width = model.hidden,
+                             .conv = keys.whole({"conv_L_cache"}, kMostConvolution)};
+}
+
+// The MLP is as wide as the file says, or two thirds of that, times a factor, rounded up.
+std::int64_t lfm2_width(ConfigKeys& keys) {
+  const std::int64_t stated = keys.whole({"block_ff_dim", "intermediate_size"}, kMostColumns);
+  const auto factor = keys.find({"block_ffn_dim_multiplier"});
+  const std::int64_t multiple = keys.whole({"block_multiple_of"}, kMostColumns);
+  if (!keys.flag({"block_auto_adjust_ff_dim"}, true)) return stated;
+  const std::int64_t less = 2 * stated / 3;
+  if (!factor) return less;
+  return round_up(
+      static_cast<std::int64_t>(factor->number(0, kMostScale) * static_cast<double>(less)),
+      multiple);
+}
+
+void read_lfm2(ConfigKeys& keys, ModelConfig& model) {
+  read_lfm2_layers(keys, model);
+  model.ffn = lfm2_width(keys);
+  take_pattern(keys.node(), mixer_words(read_lfm2_mixers(keys, model), '-'), model);
+  read_short_convolution(keys, model);
+}
+
+void read_lfm2_moe(ConfigKeys& keys, ModelConfig& model) {
+  read_lfm2_layers(keys, model);
+  model.ffn = keys.whole(spelt::kWidth, kMostColumns);
+  const std::int64_t dense = keys.whole_or({"num_dense_layers"}, kMostSize, 0);
+  const std::vector<char> mixers = read_lfm2_mixers(keys, model);
+  std::string words;
+  for (std::size_t i = 0; i < mixers.size(); ++i)
+    words += std::string{mixers[i], static_cast<std::int64_t>(i) < dense ? '-' : 'E', ' '};
+  take_pattern(keys.node(), words, model);
+  read_short_convolution(keys, model);
+  ExpertShape experts;
+  experts.count = keys.whole(spelt::kExperts, kMostOfExperts);
+  experts.per_token = keys.whole(spelt::kPerToken, kMostOfExperts);
+  experts.ffn = keys.whole(spelt::kExpertWidth, kMostColumns);
+  experts.scores = Scores::kSigmoid;
+  experts.renormalised = keys.flag(spelt::kRenormalised, true);
+  experts.scale = keys.number_or(spelt::kScale, 0, kMostScale, 1);
+  if (keys.flag({"use_expert_bias"}, true)) add_choice_bias(keys, experts);
+  if (!model.has_mlp()) model.ffn = experts.ffn;
+  if (model.layers_with(FeedForward::kExperts) > 0) model.experts = experts;
+}
+
 constexpr Family kHybridFamilies[] = {
     {"bamba", "BambaDecoderLayer", read_bamba},
+    {"falcon_h1", "FalconH1DecoderLayer", read_falcon_h1},
     {"granitemoehybrid", "GraniteMoeHybridDecoderLayer", read_granite_hybrid},
+    {"jamba", "JambaAttentionDecoderLayer", read_jamba},
+    {"kimi_linear", "KimiLinearDecoderLayer", read_kimi_linear},
+    {"lfm2", "Lfm2DecoderLayer", read_lfm2},
+    {"lfm2_moe", "Lfm2MoeDecoderLayer", read_lfm2_moe},
     {"mamba2", "Mamba2Block", read_mamba2},
     {"nemotron_h", "NemotronHBlock", read_nemotron_h},
     {"qwen3_5_moe_text", "Qwen3_5MoeDecoderLayer", read_qwen3_next},

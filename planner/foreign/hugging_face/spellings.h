@@ -57,7 +57,7 @@ inline constexpr Names kOptWidth{"ffn_dim"};
 // Tokens.
 inline constexpr Names kLearned{"n_positions", "max_position_embeddings", "n_ctx"};
 inline constexpr Names kMostTokens{"max_position_embeddings", "seq_length", "n_positions",
-                                   "max_seq_len"};
+                                   "max_seq_len", "model_max_length"};
 
 inline constexpr Names kTheta{"rope_theta", "rotary_emb_base", "global_rope_theta"};
 inline constexpr Names kLocalTheta{"rope_local_base_freq", "local_rope_theta"};

@@ -21,6 +21,14 @@ std::vector<HeadNorm> make_norms(LayerMaker inside, const Heads& n, const Attent
           {inside, Part::kKeyNorm, "key_norm", n.queries, n.keys, n.size, shape.norm_epsilon, kOp}};
 }
 
+ColumnFactors make_factors(const LayerMaker& maker, const AttentionShape& shape) {
+  const Heads own = shape.heads.piece(maker.pieces());
+  const std::int64_t kv = own.keys * own.size;
+  return ColumnFactors({{own.queries * own.size, shape.factors.query},
+                        {kv, shape.factors.key},
+                        {kv, shape.factors.value}});
+}
+
 std::optional<AttentionGate> make_gate(LayerMaker& maker, const AttentionShape& shape) {
   if (!shape.gate) return std::nullopt;
   return std::optional<AttentionGate>(std::in_place, maker, shape.heads);
@@ -50,6 +58,7 @@ AttentionGate::AttentionGate(LayerMaker& maker, const Heads& heads)
 SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
     : ropes_(shape.ropes.begin(), shape.ropes.end()),
       qkv_(make_qkv(maker, shape)),
+      factors_(make_factors(maker, shape)),
       gate_(make_gate(maker, shape)),
       core_(maker, shape.heads.piece(maker.pieces()), shape.scores),
       by_head_{maker.b(), core_.inside(maker).s(), core_.heads().all(), core_.heads().size},
@@ -95,6 +104,7 @@ void SelfAttention::forward(LayerPass& to, const View& x) const {
     if (gate_) gate_->linear.forward(to, x, to[gate_->gate]);
     const View made = core_.made(to);
     qkv_.forward(to, x, made);
+    factors_.multiply(to, Part::kQkv, made);
     if (whole_norm_) whole_norm_->forward(to, made);
     const View entered = core_.enter(to, made), qkv = by_head(entered);
     for (const HeadNorm& norm : norms_) norm.forward(to, qkv);
@@ -130,6 +140,7 @@ void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const
     for (const HeadNorm& norm : norms_) norm.backward(to, by_head(inside));
   });
   if (whole_norm_) whole_norm_->backward(to, dqkv);
+  if (to.emits_inputs()) factors_.multiply(to, Part::kQkv, dqkv);
   // The product of queries, keys and values comes last: it closes the gradients of the unit.
   if (gate_) gate_->linear.backward(to, x, dgate, to.add_tiles(dx));
   qkv_.backward(to, x, dqkv, gate_ ? update(dx) : to.add_tiles(dx));

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/column_factors.h"
 #include "planner/lower/blocks/exchanged_core.h"
 #include "planner/lower/blocks/head_norm.h"
 #include "planner/lower/blocks/rope.h"
@@ -26,6 +27,7 @@ struct AttentionShape {
   bool qkv_bias = false;
   bool projection_bias = false;
   bool gate = false;        // of what it gives (layer_features.h)
+  PartFactors factors{};    // of the columns of queries, keys and values
   bool ends_layer = false;  // no more of the layer follows, for which the projection is replayed
 };
 
@@ -57,6 +59,7 @@ class SelfAttention : public Body {
 
   std::vector<Rope> ropes_;
   Linear qkv_;  // [h, c], c = (a + 2 g) d
+  ColumnFactors factors_;
   std::optional<AttentionGate> gate_;
   ExchangedCore core_;
   Shape by_head_;

@@ -7,9 +7,13 @@
 #include "planner/lower/blocks/cross_attention.h"
 #include "planner/lower/blocks/experts.h"
 #include "planner/lower/blocks/gated_delta.h"
+#include "planner/lower/blocks/kimi_delta.h"
 #include "planner/lower/blocks/latent_attention.h"
 #include "planner/lower/blocks/mamba.h"
 #include "planner/lower/blocks/mlp.h"
+#include "planner/lower/blocks/selective_mamba.h"
+#include "planner/lower/blocks/short_convolution.h"
+#include "planner/lower/blocks/side_by_side.h"
 #include "planner/plan/pattern_cuts.h"
 
 namespace zplan {
@@ -59,6 +63,7 @@ AttentionShape attention_of(const ModelConfig& model) {
   shape.gate = model.layer.attention_gate;
   shape.qkv_bias = model.biases != Biases::kNone;
   shape.projection_bias = model.has_output_biases();
+  shape.factors = model.factors;
   return shape;
 }
 
@@ -82,7 +87,8 @@ MlpShape mlp_of(const ModelConfig& model) {
   return {model.ffn,
           model.gated_mlp,
           model.biases == Biases::kAll,
-          {function_of(model), model.layer.activation_limit, model.layer.up_offset}};
+          {function_of(model), model.layer.activation_limit, model.layer.up_offset},
+          model.factors};
 }
 
 std::optional<PostNorm> make_post_norm(LayerMaker& maker, const ModelConfig& model, Part part,
@@ -112,12 +118,26 @@ Branch make_cross_attention(LayerMaker& m, const ModelConfig& model) {
   return {norm, std::move(attention), std::nullopt, sum, out};
 }
 
+std::unique_ptr<Body> make_mamba(LayerMaker& maker, const ModelConfig& model) {
+  return std::make_unique<Mamba>(maker, *model.mamba, model.factors, model.layer.norm_epsilon);
+}
+
 std::unique_ptr<Body> make_mixer(LayerMaker& maker, const ModelConfig& model, Mixer mixer,
                                  bool is_last) {
-  if (mixer == Mixer::kMamba)
-    return std::make_unique<Mamba>(maker, *model.mamba, model.layer.norm_epsilon);
+  if (mixer == Mixer::kMamba) return make_mamba(maker, model);
+  if (mixer == Mixer::kBoth) {
+    auto mamba = make_mamba(maker, model);
+    maker.params.begin("qkv", Part::kQkv);
+    return std::make_unique<SideBySide>(std::move(mamba), make_attention(maker, model, true));
+  }
   if (mixer == Mixer::kDelta)
     return std::make_unique<GatedDelta>(maker, *model.delta, model.layer.norm_epsilon);
+  if (mixer == Mixer::kKimi)
+    return std::make_unique<KimiDelta>(maker, *model.kimi, model.layer.norm_epsilon);
+  if (mixer == Mixer::kShort)
+    return std::make_unique<ShortConvolution>(maker, *model.short_convolution);
+  if (mixer == Mixer::kSelective)
+    return std::make_unique<SelectiveMamba>(maker, *model.selective, model.layer.norm_epsilon);
   return make_attention(maker, model, is_last);
 }
 
@@ -151,6 +171,17 @@ LayerSums make_sums(LayerMaker& m, const LayerParts& parts, bool parallel, std::
   return {middle, first, Residual(m, Part::kMlpResidual, {}, "mask2", factor)};
 }
 
+// The operator that the norm before a mixer and its first product are in.
+struct FirstOperator {
+  const char* name;
+  Part part;
+};
+FirstOperator first_operator(Mixer mixer) {
+  if (mixer == Mixer::kAttention) return {"qkv", Part::kQkv};
+  if (mixer == Mixer::kKimi) return {"gates", Part::kDecayDown};
+  return {"state_in", Part::kStateIn};
+}
+
 // A mixer of tokens, usually attention, to an encoder's output where there is one, then the MLP or
 // experts; a layer of a pattern may lack one of them. An operator begins with the norm before its
 // product.
@@ -174,7 +205,8 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
   std::optional<PostNorm> post1;
   if (parts.mixer != Mixer::kNone) {
     const bool attends = parts.mixer == Mixer::kAttention;
-    m.params.begin(attends ? "qkv" : "state_in", attends ? Part::kQkv : Part::kStateIn);
+    const FirstOperator first = first_operator(parts.mixer);
+    m.params.begin(first.name, first.part);
     norm1.emplace(m, first_norm, Part::kAttentionNorm, "norm1", "1",
                   plain && attends && !model.latent);
     mixer = make_mixer(m, model, parts.mixer, parts.feed_forward == FeedForward::kNone);

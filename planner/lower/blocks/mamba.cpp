@@ -5,7 +5,17 @@
 namespace zplan {
 namespace {
 
-StateShape state_shape(const MambaShape& shape, std::int64_t norm_epsilon) {
+std::vector<ColumnFactor> factors_of(const MambaShape& shape, const PartFactors& f,
+                                     std::int64_t ranks) {
+  const std::vector<std::int64_t> widths = shape.in_widths();
+  const std::int64_t factors[] = {f.mamba_z, f.mamba_x, f.mamba_b, f.mamba_c, f.mamba_dt};
+  std::vector<ColumnFactor> all;
+  for (std::size_t i = 0; i < widths.size(); ++i) all.push_back({widths[i] / ranks, factors[i]});
+  return all;
+}
+
+StateShape state_shape(const MambaShape& shape, const PartFactors& factors, std::int64_t ranks,
+                       std::int64_t norm_epsilon) {
   return {.prefix = "mamba_",
           .columns = shape.in_widths(),
           .heads = shape.heads,
@@ -14,8 +24,10 @@ StateShape state_shape(const MambaShape& shape, std::int64_t norm_epsilon) {
           .convolved = shape.conv_width(),
           .taps = shape.conv,
           .conv_bias = true,
-          .norms = shape.groups,
-          .epsilon = norm_epsilon};
+          .norms = shape.norm ? shape.groups : 0,
+          .epsilon = norm_epsilon,
+          .factors = factors_of(shape, factors, ranks),
+          .out_factor = factors.mamba_out};
 }
 
 MambaShape of_rank(MambaShape shape, std::int64_t ranks) {
@@ -26,8 +38,10 @@ MambaShape of_rank(MambaShape shape, std::int64_t ranks) {
 
 }  // namespace
 
-Mamba::Mamba(LayerMaker& maker, const MambaShape& shape, std::int64_t norm_epsilon)
-    : StateMixer(maker, state_shape(shape, norm_epsilon)), shape_(of_rank(shape, maker.pieces())) {}
+Mamba::Mamba(LayerMaker& maker, const MambaShape& shape, const PartFactors& factors,
+             std::int64_t norm_epsilon)
+    : StateMixer(maker, state_shape(shape, factors, maker.pieces(), norm_epsilon)),
+      shape_(of_rank(shape, maker.pieces())) {}
 
 // [derived] of the kernels of [Mamba]: steps and their sums of each head and token, states of
 // chunks, C B^T of chunks; backward has gradients of all, and of B and C.

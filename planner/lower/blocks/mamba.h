@@ -9,7 +9,8 @@ namespace zplan {
 
 class Mamba : public StateMixer {
  public:
-  Mamba(LayerMaker& maker, const MambaShape& shape, std::int64_t norm_epsilon);
+  Mamba(LayerMaker& maker, const MambaShape& shape, const PartFactors& factors,
+        std::int64_t norm_epsilon);
 
  private:
   void scan(LayerPass& to, const View& x, const View& in, const View& y) const override;

@@ -40,6 +40,7 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
       activation_(shape.activation.attributes()),
       whole_(shape.whole),
       fc1_(make_fc1(maker, shape)),
+      factors_({{width_, shape.factors.gate}, {width_, shape.factors.up}}),
       token_gate_(make_token_gate(maker, shape)),
       fc1_out_(maker.values.add({.name = "fc1",
                                  .shape = {maker.tokens(), first_products(shape) * width_},
@@ -73,7 +74,10 @@ void Mlp::forward(LayerPass& to, const View& x) const {
   if (product && activates && fuses) {
     fc1_.forward_and_gelu(to, x, to[fc1_out_], to[gelu_]);
   } else {
-    if (product) fc1_.forward(to, x, to[fc1_out_]);
+    if (product) {
+      fc1_.forward(to, x, to[fc1_out_]);
+      if (gated_) factors_.multiply(to, Part::kFc1, to[fc1_out_]);
+    }
     if (activates) activate(to);
   }
   if (activates) kept_.keep(to, to[gelu_]);
@@ -91,6 +95,7 @@ View Mlp::activation_backward(LayerPass& to, const View& dgelu) const {
   const View dfc1 = to.handed(Part::kFc1, dfc1_.name.c_str(), dfc1_.shape, true);
   if (to.emits_inputs())
     to.kernel(Part::kGelu, KernelId::kSwigluBackward, {fc1, read(dgelu), write(dfc1)}, activation_);
+  if (to.emits_inputs()) factors_.multiply(to, Part::kFc1, dfc1);
   return dfc1;
 }
 

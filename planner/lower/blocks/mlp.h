@@ -4,6 +4,7 @@
 #pragma once
 
 #include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/column_factors.h"
 #include "planner/lower/blocks/kept_input.h"
 #include "planner/lower/blocks/token_gate.h"
 #include "planner/program/kernels/attribute_values.h"
@@ -23,6 +24,7 @@ struct MlpShape {
   bool gated = false;
   bool bias = false;
   ActivationShape activation{};
+  PartFactors factors{};    // of the columns of gate and up
   bool token_gate = false;  // token_gate.h; without biases only
   // Names of its tensors, which are those of its operators.
   const char* first = "fc1";
@@ -50,6 +52,7 @@ class Mlp : public Body {
   Attributes activation_;  // of its kernels
   OperatorSet whole_;
   Linear fc1_;  // [h, u], u = f or, of gate and up side by side, 2 f
+  ColumnFactors factors_;
   std::optional<TokenGate> token_gate_;
   KeptInput kept_;          // of the second product
   Value fc1_out_, gelu_;    // [T, u] before GELU or SwiGLU, [T, f] after it

@@ -18,35 +18,15 @@ std::string tensor_of(const StateShape& shape, const char* name) {
   return std::string(shape.prefix) + name;
 }
 
-Param make_convolution(LayerMaker& maker, const StateShape& shape, const Split& split) {
-  const Shape weight{shape.taps, shape.convolved};
-  ParamSpec spec{maker.naming.of(tensor_of(shape, "conv"), ".weight"),
-                 weight,
-                 weight,
-                 Init::kNormal,
-                 maker.naming.std().usual,
-                 true,
-                 split};
-  spec.is_matrix = false;
-  return maker.params.add(std::move(spec));
-}
-
 // The parts behind the gate are convolved, until they have all columns of the convolution.
-Split convolved_split(const StateShape& shape) {
-  Split split{Split::Kind::kColumns, {}};
+ConvolutionKind convolution_of(const StateShape& shape) {
+  ConvolutionKind kind{.widths = {}, .taps = shape.taps, .bias = shape.conv_bias};
   std::int64_t sum = 0;
   for (std::size_t i = 1; sum < shape.convolved; ++i) {
-    split.segments.push_back(shape.columns[i]);
+    kind.widths.push_back(shape.columns[i]);
     sum += shape.columns[i];
   }
-  return split;
-}
-
-Param make_conv_bias(LayerMaker& maker, const StateShape& shape) {
-  if (!shape.conv_bias) return {};
-  const Shape width{shape.convolved};
-  return maker.params.add({maker.naming.of(tensor_of(shape, "conv"), ".bias"), width, width,
-                           Init::kZero, 0, false, convolved_split(shape)});
+  return kind;
 }
 
 std::vector<Param> make_vectors(LayerMaker& maker, const StateShape& shape) {
@@ -60,6 +40,7 @@ std::vector<Param> make_vectors(LayerMaker& maker, const StateShape& shape) {
 }
 
 Param make_gain(LayerMaker& maker, const StateShape& shape) {
+  if (shape.norms == 0) return {};
   const std::string tensor = tensor_of(shape, "norm");
   if (shape.gate_last)
     return maker.vector(tensor, ".weight", shape.inner / shape.norms, Init::kOne, true);
@@ -74,6 +55,13 @@ Value make_value(LayerMaker& maker, const StateShape& shape, const char* name, s
                            .shape = {maker.b(), maker.s(), width / maker.pieces()},
                            .dtype = maker.compute(),
                            .life = life});
+}
+
+Value make_rstd(LayerMaker& maker, const StateShape& shape) {
+  if (shape.norms == 0) return {};
+  return maker.values.add({.name = tensor_of(shape, "rstd"),
+                           .shape = {maker.b(), maker.s(), shape.norms / maker.pieces()},
+                           .dtype = maker.kernels.statistics});
 }
 
 Linear make_in(LayerMaker& maker, const StateShape& shape) {
@@ -95,9 +83,10 @@ StateMixer::StateMixer(LayerMaker& maker, const StateShape& shape)
       gate_last_(shape.gate_last),
       keeps_convolved_(shape.keeps_convolved),
       gate_width_(shape.inner / maker.pieces()),
+      factors_(shape.factors),
+      out_factor_(shape.out_factor),
       in_(make_in(maker, shape)),
-      conv_(make_convolution(maker, shape, convolved_split(shape))),
-      conv_bias_(make_conv_bias(maker, shape)),
+      conv_(maker, tensor_of(shape, "conv"), convolution_of(shape)),
       vectors_(make_vectors(maker, shape)),
       gain_(make_gain(maker, shape)),
       in_out_(make_value(maker, shape, "in", width_of(shape))),
@@ -105,9 +94,7 @@ StateMixer::StateMixer(LayerMaker& maker, const StateShape& shape)
                             keeps_convolved_ ? Life::kBackward : Life::kForward)),
       y_(make_value(maker, shape, "scan", shape.inner)),
       normed_(make_value(maker, shape, "gated", shape.inner)),
-      rstd_(maker.values.add({.name = tensor_of(shape, "rstd"),
-                              .shape = {maker.b(), maker.s(), shape.norms / maker.pieces()},
-                              .dtype = maker.kernels.statistics})),
+      rstd_(make_rstd(maker, shape)),
       out_(maker, Part::kStateOut, "state_out", tensor_of(shape, "out").c_str(), shape.inner, false,
            OperatorSet{}) {}
 
@@ -117,68 +104,76 @@ View StateMixer::scan_scratch(LayerPass& to, std::int64_t elements) {
   return scratch;
 }
 
-void StateMixer::convolve(LayerPass& to, const View& convolved) const {
-  const View x = read(to[in_out_]), weight = to.parameter(conv_);
-  const Attributes first{gate_width_};
-  if (conv_bias_)
-    to.kernel(Part::kConvolution, Action::kCompute, KernelId::kConvolutionForward,
-              {x, weight, write(convolved), to.parameter(conv_bias_)}, first);
+void StateMixer::gate(LayerPass& to) const {
+  const View y = read(to[y_]), in = read(to[in_out_]), normed = to[normed_];
+  if (gain_)
+    to.kernel(Part::kGateNorm, KernelId::kGatedNormForward,
+              {y, in, to.parameter(gain_), write(normed), write(to[rstd_])},
+              {gate_last_ ? 1 : 0, epsilon_});
   else
-    to.kernel(Part::kConvolution, Action::kCompute, KernelId::kConvolutionForward,
-              {x, weight, write(convolved)}, first);
+    to.kernel(Part::kGateNorm, KernelId::kSiluGateForward, {y, in, write(normed)});
+  scale_result(to, Action::kScaleUpdate, normed);
+}
+
+void StateMixer::gate_backward(LayerPass& to, const View& dnormed, const View& d,
+                               const View& din) const {
+  const View y = read(to[y_]), in = read(to[in_out_]);
+  if (gain_)
+    to.kernel(Part::kGateNorm, KernelId::kGatedNormBackward,
+              {read(dnormed), y, in, to.parameter(gain_), read(to[rstd_]), write(d), write(din),
+               to.gradient(gain_)},
+              {gate_last_ ? 1 : 0});
+  else
+    to.kernel(Part::kGateNorm, KernelId::kSiluGateBackward,
+              {read(dnormed), y, in, write(d), write(din)});
+}
+
+// Multiplies what the last product reads, or its gradient.
+void StateMixer::scale_result(LayerPass& to, Action action, const View& of) const {
+  if (out_factor_ == PartFactors::kOne) return;
+  to.kernel(Part::kGateNorm, action, KernelId::kScale, {update(of)},
+            {out_factor_, PartFactors::kOne});
 }
 
 void StateMixer::forward(LayerPass& to, const View& x) const {
   if (!to.emits_all()) return;
   const View in = to[in_out_], convolved = to[convolved_], y = to[y_];
   in_.forward(to, x, by_token(in));
-  convolve(to, convolved);
+  factors_.multiply(to, Part::kStateIn, in);
+  conv_.forward(to, in, gate_width_, convolved);
   scan(to, read(convolved), read(in), write(y));
-  to.kernel(Part::kGateNorm, KernelId::kGatedNormForward,
-            {read(y), read(in), to.parameter(gain_), write(to[normed_]), write(to[rstd_])},
-            {gate_last_ ? 1 : 0, epsilon_});
+  gate(to);
   out_.linear.forward(to, by_token(to[normed_]), to[partial()]);
 }
 
 // Computes the gradient of the first product's result from that of the last product's input.
 View StateMixer::mix_backward(LayerPass& to, const View& dnormed) const {
-  const View in = read(to[in_out_]), y = read(to[y_]);
+  const View in = read(to[in_out_]);
   const View din =
       to.handed(Part::kStateIn, "d.in", {in.shape[0] * in.shape[1], in.shape[2]}, false);
   if (!to.emits_inputs()) return din;
   View all = din;
   all.shape = in.shape;
-  const View gain = to.parameter(gain_);
-  const View d = to.scratch("d.scan", y.shape);
-  to.kernel(Part::kGateNorm, KernelId::kGatedNormBackward,
-            {read(dnormed), y, in, gain, read(to[rstd_]), write(d), write(all), to.gradient(gain_)},
-            {gate_last_ ? 1 : 0});
+  const View d = to.scratch("d.scan", to[y_].shape);
+  scale_result(to, Action::kScaleUpdate, dnormed);
+  gate_backward(to, dnormed, d, all);
   View convolved = keeps_convolved_ ? to[convolved_] : View{};
   if (!keeps_convolved_) {
-    const Shape shape{in.shape[0], in.shape[1], to.shape_of(conv_)[1]};
+    const Shape shape{in.shape[0], in.shape[1], to.shape_of(conv_.weight())[1]};
     convolved = to.scratch("convolved", shape);
-    convolve(to, convolved);
+    conv_.forward(to, in, gate_width_, convolved);
   }
   const View dconvolved = to.scratch("d.convolved", convolved.shape);
   scan_backward(to, read(d), read(convolved), in, write(dconvolved), update(all));
-  const View weight = to.parameter(conv_), dweight = to.gradient(conv_);
-  const Attributes first{gate_width_};
-  if (conv_bias_)
-    to.kernel(Part::kConvolution, KernelId::kConvolutionBackward,
-              {read(dconvolved), in, weight, update(all), dweight, to.parameter(conv_bias_),
-               to.gradient(conv_bias_)},
-              first);
-  else
-    to.kernel(Part::kConvolution, KernelId::kConvolutionBackward,
-              {read(dconvolved), in, weight, update(all), dweight}, first);
+  conv_.backward(to, dconvolved, in, gate_width_, all);
+  factors_.multiply(to, Part::kStateIn, din);
   return din;
 }
 
 // All gradients of a part come from one kernel, so they belong to the first part of a backward.
 void StateMixer::take_gradients(LayerPass& to) const {
-  to.take_gradient(Part::kGateNorm, gain_, false);
-  to.take_gradient(Part::kConvolution, conv_, false);
-  if (conv_bias_) to.take_gradient(Part::kConvolution, conv_bias_, true);
+  if (gain_) to.take_gradient(Part::kGateNorm, gain_, false);
+  conv_.take_gradients(to);
   // Each of these has a role of its own.
   constexpr std::pair<Part, bool> kRoles[] = {
       {Part::kScan, true}, {Part::kScan, false}, {Part::kGateNorm, true}};

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/channel_convolution.h"
+#include "planner/lower/blocks/column_factors.h"
 
 namespace zplan {
 
@@ -30,9 +32,11 @@ struct StateShape {
   std::int64_t taps = 0;       // tokens of the convolution
   bool conv_bias = false;
   bool keeps_convolved = false;  // for backward
-  std::int64_t norms = 1;        // equal parts of the result that are normalised
+  std::int64_t norms = 1;        // equal parts of the result that are normalised; 0: the gate alone
   bool gate_last = false;        // the gate comes behind the norm, with one gain of all parts
   std::int64_t epsilon = kUsualNormEpsilon;
+  std::vector<ColumnFactor> factors{};          // of the columns of a rank
+  std::int64_t out_factor = PartFactors::kOne;  // of what the last product reads
 };
 
 class StateMixer : public Body {
@@ -56,15 +60,19 @@ class StateMixer : public Body {
                              const View& dx, const View& din) const = 0;
 
  private:
-  void convolve(LayerPass& to, const View& convolved) const;
   View mix_backward(LayerPass& to, const View& dnormed) const;
+  void gate(LayerPass& to) const;
+  void gate_backward(LayerPass& to, const View& dnormed, const View& d, const View& din) const;
+  void scale_result(LayerPass& to, Action action, const View& of) const;
   void take_gradients(LayerPass& to) const;
 
   std::int64_t epsilon_;
   bool gate_last_, keeps_convolved_;
   std::int64_t gate_width_;  // of a rank, as all below
+  ColumnFactors factors_;
+  std::int64_t out_factor_;
   Linear in_;                // [h, w]
-  Param conv_, conv_bias_;   // [k, c], [c]
+  ChannelConvolution conv_;  // [k, c], [c]
   std::vector<Param> vectors_;
   Param gain_;  // [v] or that of one part
   Value in_out_, convolved_, y_, normed_,

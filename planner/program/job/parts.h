@@ -103,4 +103,19 @@ ZPLAN_PART(IndexQueryRope, "index_query_rope")
 ZPLAN_PART(IndexKeyRope, "index_key_rope")
 ZPLAN_PART(Index, "index")
 
+// These are of Kimi delta attention: the products of the decays of channels and of the gate.
+ZPLAN_PART(DecayDown, "decay_down")
+ZPLAN_PART(DecayUp, "decay_up")
+ZPLAN_PART(GateDown, "gate_down")
+ZPLAN_PART(GateUp, "gate_up")
+
+// These are of Mamba-1: the products that give short vectors, norms of these, and steps.
+ZPLAN_PART(StepDown, "step_down")
+ZPLAN_PART(StateInput, "state_input")
+ZPLAN_PART(StateOutput, "state_output")
+ZPLAN_PART(StepNorm, "step_norm")
+ZPLAN_PART(StateInputNorm, "state_input_norm")
+ZPLAN_PART(StateOutputNorm, "state_output_norm")
+ZPLAN_PART(StepUp, "step_up")
+
 #undef ZPLAN_PART

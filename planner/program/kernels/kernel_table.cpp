@@ -364,10 +364,10 @@ struct ScanWork {
   std::int64_t all_chunks() const { return sequences * chunks * heads; }
   std::int64_t all_tokens() const { return sequences * tokens; }
 };
-template <int x, int vector>
+template <int x, int vector, int chunk_at = 2>
 ScanWork scan_work(Operands o) {
   const Shape& shape = o[x].shape;
-  const std::int64_t chunk = std::clamp<std::int64_t>(o.attributes[2], 1, shape[1]);
+  const std::int64_t chunk = std::clamp<std::int64_t>(o.attributes[chunk_at], 1, shape[1]);
   return {shape[0], shape[1], o[vector].shape[0], ceil_div(shape[1], chunk), chunk};
 }
 
@@ -400,18 +400,69 @@ Demand mamba_scan(Operands o) {
 // V) / 2), states (2 Q D V), and what queries give (Q Q (D + V) / 2 and Q D V). Backward computes
 // the states again and has two gradients of each product. Between kernels go the triangle, its two
 // results and the states, which are of 16 bit.
-template <int x, int vector, int y, bool backward>
-Demand delta_scan(Operands o) {
-  const ScanWork w = scan_work<x, vector>(o);
-  const std::int64_t d = o.attributes[1], v = o[y].shape[2] / w.heads, q = w.chunk;
+Demand chunked_delta(const ScanWork& w, std::int64_t d, std::int64_t v, Bytes columns,
+                     std::int64_t element_bytes, bool backward) {
+  const std::int64_t q = w.chunk;
   const std::int64_t forward = q * d + q * q / 3 + q * (d + v) + 3 * d * v;
   const std::int64_t per_token = w.heads * (backward ? 2 * forward + 3 * d * v : forward);
   const std::int64_t kept = w.all_tokens() * w.heads * (q + d + 2 * v);
   const std::int64_t states = w.all_chunks() * d * v;
-  const Bytes columns = o[x].bytes() * (backward ? 4 : 1) + o[y].bytes();
   return {.kind = WorkKind::kMemory,
           .flops = Flops{2 * w.all_tokens() * per_token},
-          .bytes = columns + size_of(o[x].dtype) * ((kept + states) * (backward ? 4 : 2))};
+          .bytes = columns + Bytes{element_bytes * (kept + states) * (backward ? 4 : 2)}};
+}
+template <int x, int vector, int y, bool backward>
+Demand delta_scan(Operands o) {
+  const ScanWork w = scan_work<x, vector>(o);
+  return chunked_delta(w, o.attributes[1], o[y].shape[2] / w.heads,
+                       o[x].bytes() * (backward ? 4 : 1) + o[y].bytes(), size_of(o[x].dtype).value,
+                       backward);
+}
+
+// [derived] the products are those above, of keys with the decays of their channels [KimiTeam25
+// sec 4]. Decays go through memory besides: read once, their sums within a chunk in 32 bit written
+// and read; backward reads both again and writes gradients of both.
+template <int x, int decay, int vector, int y, bool backward>
+Demand kimi_scan(Operands o) {
+  const ScanWork w = scan_work<x, vector, 0>(o);
+  const std::int64_t decays = o[decay].shape.elements();
+  const Bytes columns = o[x].bytes() * (backward ? 4 : 1) + o[y].bytes() +
+                        (o[decay].bytes() + Bytes{kStateBytes * 2 * decays}) * (backward ? 2 : 1);
+  Demand demand = chunked_delta(w, decays / w.all_tokens() / w.heads, o[y].shape[2] / w.heads,
+                                columns, size_of(o[x].dtype).value, backward);
+  demand.flops = demand.flops + Flops{decays * kExp * (backward ? 2 : 1)};
+  return demand;
+}
+
+// [derived] each number of a state takes an exp and 6 flop of a token; backward computes it again
+// and takes as many for each of two gradients. Kernels of [Mamba] go through chunks of 2,048
+// tokens, whose states and decays they write in 32 bit, and read in backward.
+template <int x, int a_log, bool backward>
+Demand selective_scan(Operands o) {
+  constexpr std::int64_t kTokens = 2048;
+  const Shape &shape = o[x].shape, &states = o[a_log].shape;
+  const std::int64_t tokens = shape[0] * shape[1];
+  const std::int64_t kept = 2 * shape[0] * ceil_div(shape[1], kTokens) * states.elements();
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{tokens * states.elements() * (6 + kExp) * (backward ? 3 : 1)},
+          .bytes = traffic(o) + Bytes{kStateBytes * kept}};
+}
+
+// Reads and writes so many times the columns of a channel; each tap takes a multiply-add.
+template <int in, int weight, int times>
+Demand short_convolution(Operands o) {
+  const Shape &all = o[in].shape, &taps = o[weight].shape;
+  const std::int64_t channels = all[0] * all[1] * taps[1];
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{channels * (2 * taps[0] + 2) * (times - 1) / 3},
+          .bytes = size_of(o[in].dtype) * (channels * times) + o[weight].bytes()};
+}
+
+Demand scaled_columns(Operands o) {
+  const std::int64_t elements = o[0].shape[0] * std::int64_t{o.attributes[1]};
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{elements},
+          .bytes = size_of(o[0].dtype) * (2 * elements)};
 }
 
 Demand host_work(Operands o) { return {.kind = WorkKind::kHost, .bytes = traffic(o)}; }

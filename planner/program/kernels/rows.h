@@ -821,18 +821,18 @@ ZPLAN_KERNEL(
 ZPLAN_KERNEL(
     GatedNormForward, "gated_norm_forward",
     .operands = "x:rc[b,s,v] in:rc[b,s,w] gain:rc[e] y:wc[b,s,v] rstd:wt[b,s,m]",
-    .attributes = "gate_last? epsilon?", .kind = kMem, .demand = gated_norm<3, 3>,
+    .attributes = "gate_last? epsilon? sigmoid?", .kind = kMem, .demand = gated_norm<3, 3>,
     .sets = Sets::kPlannedOnCuda, .source = "[Dao24 sec 7]",
     .what =
         "The first v columns of in are a gate z. y = norm(x silu(z)) gain or, with `gate_last` 1, "
         "norm(x) gain silu(z), each an RMSNorm of m equal parts of a row; gain has v elements, or "
-        "those of one part.")
+        "those of one part. With `sigmoid` 1 the sigmoid of z stands for its SiLU.")
 ZPLAN_KERNEL(
     GatedNormBackward, "gated_norm_backward",
     .operands =
         "dy:rc[b,s,v] x:rc[b,s,v] in:rc[b,s,w] gain:rc[e] rstd:rt[b,s,m] dx:wc[b,s,v] "
         "din:wc[b,s,w] dgain:ag[e]",
-    .attributes = "gate_last?", .kind = kMem, .demand = gated_norm<0, 5>,
+    .attributes = "gate_last? sigmoid?", .kind = kMem, .demand = gated_norm<0, 5>,
     .sets = Sets::kPlannedOnCuda, .source = "[Dao24 sec 7]",
     .what =
         "Is the gradient of gated_norm_forward; that of z is in the first v columns of din, the "
@@ -883,5 +883,77 @@ ZPLAN_KERNEL(
     .what =
         "given = sum over heads of the probabilities of attention of the chosen keys, or adds "
         "them; 0 where there is none. Heads of values have `value_size` elements.")
+
+ZPLAN_KERNEL(
+    KimiScanForward, "kimi_scan_forward",
+    .operands =
+        "x:rc[b,s,c] in:rc[b,s,w] decay:rc[b,s,k] dt_bias:rc[k] a_log:rc[n] y:wc[b,s,v] scratch:s",
+    .attributes = "chunk", .kind = kMem, .demand = kimi_scan<0, 2, 4, 5, false>,
+    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[KimiTeam25 sec 4]",
+    .what =
+        "x has queries and keys of n heads of k / n elements, each divided by its length, and "
+        "values; the last n columns of in are b. Row i of a state S becomes exp(-exp(a_log) "
+        "softplus(decay + dt_bias)) of it, by the decay of channel i, then S becomes S plus "
+        "sigmoid(b) k (v - S^T k)^T, and y is S^T q, divided by the root of k / n. `chunk` tokens "
+        "at a time are products.")
+ZPLAN_KERNEL(
+    KimiScanBackward, "kimi_scan_backward",
+    .operands =
+        "dy:rc[b,s,v] x:rc[b,s,c] in:rc[b,s,w] decay:rc[b,s,k] dt_bias:rc[k] a_log:rc[n] "
+        "dx:wc[b,s,c] din:wc[b,s,w] ddecay:wc[b,s,k] ddt_bias:ag[k] da_log:ag[n] scratch:s",
+    .attributes = "chunk", .kind = kMem, .demand = kimi_scan<1, 3, 5, 0, true>,
+    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kCompulsory, .source = "[KimiTeam25 sec 4]",
+    .what =
+        "Is the gradient of kimi_scan_forward, whose states it computes again; that of b is in "
+        "the last n columns of din, the others become 0.")
+
+ZPLAN_KERNEL(
+    SelectiveScanForward, "selective_scan_forward",
+    .operands = "x:rc[b,s,c] step:rc[b,s,c] vectors:rc[p,b,s,n] a_log:rc[n,c] d:rc[c] y:wc[b,s,c]",
+    .kind = kMem, .demand = selective_scan<0, 3, false>, .sets = Sets::kPlannedOnCuda,
+    .traffic = Traffic::kCompulsory, .source = "[Gu23 sec 3]",
+    .what =
+        "Each of c channels has a state of n numbers; `vectors` are B and C of all tokens. With dt "
+        "= "
+        "softplus(step) a state becomes exp(-exp(a_log) dt) of it plus dt x B, and y is its "
+        "product with C, plus d x.")
+ZPLAN_KERNEL(SelectiveScanBackward, "selective_scan_backward",
+             .operands =
+                 "dy:rc[b,s,c] x:rc[b,s,c] step:rc[b,s,c] vectors:rc[p,b,s,n] a_log:rc[n,c] "
+                 "d:rc[c] dx:wc[b,s,c] dstep:wc[b,s,c] dvectors:wc[p,b,s,n] da_log:ag[n,c] "
+                 "dd:ag[c] scratch:s",
+             .kind = kMem, .demand = selective_scan<1, 4, true>, .sets = Sets::kPlannedOnCuda,
+             .traffic = Traffic::kCompulsory, .source = "[Gu23 sec 3]",
+             .what = "Is the gradient of selective_scan_forward, whose states it computes again.")
+ZPLAN_KERNEL(SiluGateForward, "silu_gate_forward",
+             .operands = "x:rc[b,s,v] in:rc[b,s,w] y:wc[b,s,v]", .kind = kMem,
+             .demand = gated_norm<2, 3>, .sets = Sets::kPlannedOnCuda, .source = "[Gu23 sec 3]",
+             .what = "The first v columns of in are a gate z. y = x silu(z).")
+ZPLAN_KERNEL(
+    SiluGateBackward, "silu_gate_backward",
+    .operands = "dy:rc[b,s,v] x:rc[b,s,v] in:rc[b,s,w] dx:wc[b,s,v] din:wc[b,s,w]", .kind = kMem,
+    .demand = gated_norm<0, 5>, .sets = Sets::kPlannedOnCuda, .source = "[Gu23 sec 3]",
+    .what =
+        "Is the gradient of silu_gate_forward; that of z is in the first v columns of din, the "
+        "others become 0.")
+
+ZPLAN_KERNEL(ScaleColumns, "scale_columns", .operands = "x:uc[T,w]",
+             .attributes = "first columns factor", .kind = kMem, .demand = scaled_columns,
+             .sets = Sets::kPlannedOnCuda, .source = "[Zuo25]",
+             .what = "Multiplies so many columns from `first` on by a factor in units of 1e-9.")
+
+ZPLAN_KERNEL(
+    ShortConvolutionForward, "short_convolution_forward",
+    .operands = "in:rc[b,s,w] weight:rc[k,c] y:wc[b,s,c]", .kind = kMem,
+    .demand = short_convolution<0, 1, 4>, .sets = Sets::kPlannedOnCuda, .source = "[Liquid25]",
+    .what =
+        "The columns of in are gates B and C and x, c each. y = C times the sum of weight times "
+        "B x of the last k tokens of each channel; there is nothing before the first token.")
+ZPLAN_KERNEL(
+    ShortConvolutionBackward, "short_convolution_backward",
+    .operands = "dy:rc[b,s,c] in:rc[b,s,w] weight:rc[k,c] din:wc[b,s,w] dweight:ag[k,c]",
+    .kind = kMem, .demand = short_convolution<1, 2, 7>, .sets = Sets::kPlannedOnCuda,
+    .source = "[Liquid25]",
+    .what = "Is the gradient of short_convolution_forward, whose products it computes again.")
 
 #undef ZPLAN_KERNEL

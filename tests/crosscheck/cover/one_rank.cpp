@@ -47,10 +47,16 @@ const Reference& reference(const Plan& plan) {
   return entry;
 }
 
+// The gain of what steps of Mamba-1 are made of: plain updates of it are below the rounding of a
+// one in 32 bit. The cover in fp64 compares it.
+bool is_gain_of_steps(const std::string& tensor) {
+  return tensor.ends_with(".dt_layernorm.weight");
+}
+
 // Parts of tensors whose content matters; of the QKV bias not that of the keys: softmax ignores a
 // constant added to all scores of a query.
 std::vector<std::vector<double>> parts(const std::string& tensor, const std::vector<double>& v) {
-  if (testing_support::is_key_bias(tensor)) return {};
+  if (testing_support::is_key_bias(tensor) || is_gain_of_steps(tensor)) return {};
   if (!is_qkv_bias(tensor)) return {v};
   const auto third = thirds(v);
   return {third[0], third[2]};

@@ -56,7 +56,10 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "tiny-bert",
                                              "tiny-bert-published",
                                              "tiny-latent",
+                                             "tiny-jamba",
+                                             "tiny-kimi",
                                              "tiny-neox",
+                                             "tiny-lfm2",
                                              "tiny-switch",
                                              "tiny-mla",
                                              "tiny-cohere2",
@@ -68,6 +71,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "tiny-modernbert",
                                              "tiny-blender",
                                              "tiny-gemma",
+                                             "tiny-falcon",
                                              "tiny-qwen-moe",
                                              "tiny-olmo2",
                                              "tiny-gpt",
@@ -674,9 +678,15 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"kv_heads\", \"head_size\", \"encoder_layers\", \"mtp_layers\", "
       "\"mtp_loss\", \"rope_theta\", "
       "\"layer_pattern\", \"mamba_heads\", \"mamba_head_size\", \"mamba_groups\", "
-      "\"mamba_state\", \"mamba_conv\", \"mamba_chunk\", \"delta_key_heads\", "
+      "\"mamba_state\", \"mamba_conv\", \"mamba_chunk\", \"mamba_norm\", \"mamba_z_factor\", "
+      "\"mamba_x_factor\", \"mamba_b_factor\", \"mamba_c_factor\", \"mamba_dt_factor\", "
+      "\"mamba_out_factor\", \"query_factor\", \"key_factor\", \"value_factor\", "
+      "\"mlp_gate_factor\", \"mlp_up_factor\", \"delta_key_heads\", "
       "\"delta_value_heads\", \"delta_key_size\", \"delta_value_size\", \"delta_conv\", "
-      "\"delta_chunk\", \"experts\", "
+      "\"delta_chunk\", \"kda_heads\", \"kda_head_size\", \"kda_conv\", \"kda_chunk\", "
+      "\"mamba1_inner\", \"mamba1_state\", \"mamba1_step_rank\", \"mamba1_conv\", "
+      "\"short_conv_width\", \"short_conv_taps\", "
+      "\"experts\", "
       "\"experts_per_token\", \"dense_layers\", \"expert_every\", \"expert_ffn\", "
       "\"shared_expert_ffn\", "
       "\"expert_latent_size\", \"router_groups\", \"router_groups_per_token\", "

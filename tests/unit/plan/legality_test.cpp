@@ -825,7 +825,8 @@ TEST(Legality, LayersOfAPatternAreCutAnywhereButForStatesAndWhatIsReplayedTogeth
     change(plan);
     return illegal(plan, shape_of(load_model(model)));
   };
-  for (const char* model : {"tiny-mamba", "tiny-hybrid", "tiny-delta"}) {
+  for (const char* model : {"tiny-mamba", "tiny-hybrid", "tiny-delta", "tiny-kimi", "tiny-jamba",
+                            "tiny-falcon", "tiny-lfm2"}) {
     EXPECT_EQ(refusal(model, [](Plan& p) { p.parallel.pp = 4; }), std::nullopt) << model;
     EXPECT_THAT(refusal(model, [](Plan& p) { p.parallel.cp = 2; }), says("cp 1, not 2")) << model;
     EXPECT_NE(refusal(model, [](Plan& p) { p.gather = Gather::in_tiles(2); }), std::nullopt);

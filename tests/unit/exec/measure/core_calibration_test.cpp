@@ -72,7 +72,11 @@ TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
                                    KernelId::kMambaScanForward,
                                    KernelId::kMambaScanBackward,
                                    KernelId::kDeltaScanForward,
-                                   KernelId::kDeltaScanBackward};
+                                   KernelId::kDeltaScanBackward,
+                                   KernelId::kKimiScanForward,
+                                   KernelId::kKimiScanBackward,
+                                   KernelId::kSelectiveScanForward,
+                                   KernelId::kSelectiveScanBackward};
   std::set<KernelId> held;
   for (const CoreCase& c : core_cases(find_kernel_set("cpu.f32"), 1, false)) {
     held.insert(c.call.kernel);

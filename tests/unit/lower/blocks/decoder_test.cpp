@@ -58,6 +58,13 @@ TEST(Decoder, StatesOperatorsInForwardOrder) {
       ElementsAre("embedding", "state_in", "state_out", "router", "experts_up", "experts_down",
                   "qkv", "proj", "router", "experts_up", "experts_down", "final_norm", "head"));
   EXPECT_THAT(
+      names("tiny-kimi"),
+      ElementsAre("embedding", "gates", "state_in", "state_out", "fc1", "fc2", "gates", "state_in",
+                  "state_out", "router", "shared_fc1", "shared_fc2", "experts_up", "experts_down",
+                  "qkv", "proj", "router", "shared_fc1", "shared_fc2", "experts_up", "experts_down",
+                  "gates", "state_in", "state_out", "router", "shared_fc1", "shared_fc2",
+                  "experts_up", "experts_down", "final_norm", "head"));
+  EXPECT_THAT(
       names("tiny-blender"),
       ElementsAre("embedding", "position", "encoder_position", "encoder_norm", "qkv", "proj", "fc1",
                   "fc2", "qkv", "proj", "cross", "cross_proj", "fc1", "fc2", "final_norm"));

@@ -318,7 +318,10 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "delta_scan_forward",
                                                "delta_scan_backward",
                                                "choose_keys_backward",
-                                               "chosen_shares"};
+                                               "chosen_shares",
+                                               "kimi_scan_forward",
+                                               "kimi_scan_backward",
+                                               "scale_columns"};
   EXPECT_EQ(found, expected);
   EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
               ElementsAre("heads", "theta", "direction", "first", "size", "stretch"));
