@@ -39,6 +39,7 @@ import golden_mla
 import golden_qwen3
 import golden_random
 import golden_t5
+import golden_vision
 import numpy as np
 import torch
 import torch.nn.functional as functional
@@ -48,7 +49,8 @@ TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
           *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
           golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, *golden_dense.MODELS,
-          golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL)
+          golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL,
+          golden_vision.MODEL)
 
 TRAIN = {
     "seed": 0,
@@ -117,6 +119,8 @@ def batch_of(model, text, step):
     sequence = model.MODEL["seq"]
     rows = sample_starts(step, len(text), sequence)[:, None] + np.arange(sequence)
     samples = np.arange(step * TRAIN["global_batch"], (step + 1) * TRAIN["global_batch"])
+    if hasattr(model, "begin_batch"):
+        model.begin_batch(samples)
     if getattr(model, "ENCODES", False):
         masked, _ = golden_random.masked(text[rows], samples, model.FILE["vocab"], TRAIN["seed"])
         inputs = np.stack((masked, text[rows].astype(np.int64)))

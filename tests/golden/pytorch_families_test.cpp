@@ -6,7 +6,8 @@
 // them; OLMo 3, Command R7B, Phi, ModernBERT and one with the factors of Granite, as
 // golden_dense.py does; experts of fewer elements beside a gated one that all tokens share, as
 // golden_gated_experts.py does; a hybrid with Mamba-2 and one with gated delta nets, as
-// golden_mamba.py and golden_delta.py do.
+// golden_mamba.py and golden_delta.py do;
+// a Llama with a vision tower, as golden_vision.py does.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -42,7 +43,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      "golden_olmo3_tiny", "golden_cohere2_tiny",
                                      "golden_granite_tiny", "golden_phi_tiny",
                                      "golden_modernbert_tiny", "golden_gated_experts_tiny",
-                                     "golden_hybrid_tiny", "golden_delta_tiny"),
+                                     "golden_hybrid_tiny", "golden_delta_tiny",
+                                     "golden_vision_tiny"),
                      testing::ValuesIn(testing_support::kF64Sets)));
 
 }  // namespace

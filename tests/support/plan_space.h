@@ -79,7 +79,8 @@ inline constexpr const char* kModels[] = {
     "tiny-oss",      "tiny-bert",           "tiny-gpt-oss",    "tiny-blender",
     "tiny-t5",       "tiny-bert-published", "tiny-switch",     "tiny-olmo2",
     "tiny-cohere2",  "tiny-granite",        "tiny-modernbert", "tiny-qwen-moe",
-    "tiny-latent",   "tiny-mamba",          "tiny-hybrid",     "tiny-delta"};
+    "tiny-latent",   "tiny-mamba",          "tiny-hybrid",     "tiny-delta",
+    "tiny-vision"};
 
 // The level of "/kernel_set" besides the plain set: one that fuses nothing, two that round
 // the operands of products to fp8, and 16-bit sets with each of their recipes. In fp64 there are

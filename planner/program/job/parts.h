@@ -93,4 +93,13 @@ ZPLAN_PART(SharedGate, "shared_gate")
 ZPLAN_PART(LatentIn, "latent_in")
 ZPLAN_PART(LatentOut, "latent_out")
 
+// These are of a vision tower: what is before its layers, behind them, and its tokens in the text.
+ZPLAN_PART(Patches, "patches")
+ZPLAN_PART(PatchPosition, "patch_position")
+ZPLAN_PART(PatchNorm, "patch_norm")
+ZPLAN_PART(Projector, "projector")
+ZPLAN_PART(ProjectorNorm, "projector_norm")
+ZPLAN_PART(ProjectorActivation, "projector_activation")
+ZPLAN_PART(ImageRows, "image_rows")
+
 #undef ZPLAN_PART

@@ -357,6 +357,13 @@ Demand delta_scan(Operands o) {
           .bytes = columns + size_of(o[x].dtype) * ((kept + states) * (backward ? 4 : 2))};
 }
 
+// Moves the rows of images alone, whatever else is in the other operand; what is taken is zeroed.
+template <int image>
+Demand rows_of_images(Operands o) {
+  const std::int64_t passes = image == 0 ? 2 : 3;
+  return {.kind = WorkKind::kMemory, .bytes = o[image].bytes() * passes};
+}
+
 Demand host_work(Operands o) { return {.kind = WorkKind::kHost, .bytes = traffic(o)}; }
 
 constexpr auto kMem = WorkKind::kMemory;

@@ -838,4 +838,33 @@ ZPLAN_KERNEL(
         "Is the gradient of gated_norm_forward; that of z is in the first v columns of din, the "
         "others become 0.")
 
+// These are of images in front of a text model (models/vision_shape.h).
+ZPLAN_KERNEL(
+    LoadPixels, "load_pixels", .operands = "pixels:wc[T,c]",
+    .attributes = "sequences global_batch first rows", .kind = kHost, .demand = host_work,
+    .sets = Sets::kPlannedOnCuda, .source = "[derived]",
+    .what =
+        "Draws the patches of a micro-batch of `sequences` of all replicas, `rows` of each "
+        "sequence, from a normal distribution by the run's seed, the sample and the place in its "
+        "patches; `first` is the rank's first sequence.")
+ZPLAN_KERNEL(PutRows, "put_rows", .operands = "y:rc[R,h] x:uc[T,h]",
+             .attributes = "sequence rows first?", .kind = kMem, .demand = rows_of_images<0>,
+             .sets = Sets::kPlannedOnCuda, .source = "[Liu23b sec 4.1]",
+             .what =
+                 "The first `rows` tokens of each sequence of `sequence` tokens become those of y. "
+                 "x begins with token `first` of all sequences.")
+ZPLAN_KERNEL(TakeRows, "take_rows", .operands = "dx:uc[T,h] dy:wc[R,h]",
+             .attributes = "sequence rows first?", .kind = kMem, .demand = rows_of_images<1>,
+             .sets = Sets::kPlannedOnCuda, .source = "[derived]",
+             .what =
+                 "Is the gradient of put_rows: dy has the rows that x took from y, 0 for those of "
+                 "tokens that dx does not have, and dx becomes 0 there.")
+ZPLAN_KERNEL(MeanRows, "mean_rows", .operands = "x:rc[T,h] y:wc[R,h]", .kind = kMem,
+             .demand = streaming<1, 0>, .sets = Sets::kPlannedOnCuda,
+             .source = "[Transformers models/gemma3/modeling_gemma3.py]",
+             .what = "Each row of y is the mean of T / R rows of x that come one after the other.")
+ZPLAN_KERNEL(MeanRowsGradient, "mean_rows_gradient", .operands = "dy:rc[R,h] dx:wc[T,h]",
+             .kind = kMem, .demand = streaming<1, 1>, .sets = Sets::kPlannedOnCuda,
+             .source = "[derived]", .what = "Is the gradient of mean_rows.")
+
 #undef ZPLAN_KERNEL

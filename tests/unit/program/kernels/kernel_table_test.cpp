@@ -316,7 +316,10 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "mamba_scan_forward",
                                                "mamba_scan_backward",
                                                "delta_scan_forward",
-                                               "delta_scan_backward"};
+                                               "delta_scan_backward",
+                                               "load_pixels",
+                                               "put_rows",
+                                               "take_rows"};
   EXPECT_EQ(found, expected);
   EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
               ElementsAre("heads", "theta", "direction", "first", "size", "stretch"));
