@@ -59,7 +59,7 @@ void load_batch(const KernelCall& call) {
 }
 
 void load_pixels(const KernelCall& call) {
-  const Operand& pixels = call[0];  // [T, c] of the compute type
+  const Operand& pixels = call[0];  // [T, c] f32 or, where kernels compute in it, f64
   const std::int64_t of_all = call.attributes[0], global_batch = call.attributes[1];
   const std::int64_t first =
       first_sample(call, global_batch) + call.env.micro * of_all + call.attributes[2];

@@ -54,27 +54,38 @@ TowerRun::TowerRun(Stage& stage, const VisionTower& tower, Parameters& parameter
         s_, std::span<const LayerKind>(tower.kinds).subspan(chunk_.segments[i].kind, 1), chunk_, i,
         parameters, gradients, *checkpoints_, optimizer));
   const Shape patches{s_.tokens(), tower.shape.patch};
+  const DType dtype = s_.kernels.statistics;
   const auto input = [&](const char* name, Tier tier, std::int32_t slots) {
     const BufferId id = s_.out.add({.name = name,
-                                    .slot_size = size_of(s_.compute()) * patches.elements(),
+                                    .slot_size = size_of(dtype) * patches.elements(),
                                     .slots = slots,
                                     .tier = tier,
                                     .category = Category::kInput,
-                                    .dtype = s_.compute(),
+                                    .dtype = dtype,
                                     .persistent = true});
-    return view_of(id, s_.compute(), patches, {0, 1, 0});
+    return view_of(id, dtype, patches, {0, 1, 0});
   };
   host_pixels_ = input("pixels.host", Tier::kCpu, kHostSlots);
-  pixels_ = input("pixels", Tier::kGpu, chunk_.loaded);
+  loaded_pixels_ = input("pixels", Tier::kGpu, chunk_.loaded);
   for (const Steps& steps : tower.projectors) projected_.emplace_back(steps.size());
 }
 
 void TowerRun::load() {
-  s_.out.kernel({Phase::kForward, Part::kPatches, Action::kChoose}, Lane::kInput,
+  s_.out.kernel({Phase::kForward, Part::kImageRows, Action::kChoose}, Lane::kInput,
                 KernelId::kLoadPixels, {write(host_pixels_)},
                 {s_.plan.parallel.dp * s_.b(), s_.plan.batch.global_batch, s_.first_sequence(),
                  tower_.shape.all_patches()});
-  s_.out.copy({Phase::kForward, Part::kPatches, Action::kUpload}, host_pixels_, pixels_);
+  s_.out.copy({Phase::kForward, Part::kImageRows, Action::kUpload}, host_pixels_, loaded_pixels_);
+}
+
+// Patches come in the type of statistics and are cast to that of kernels.
+void TowerRun::cast_pixels() {
+  pixels_ = loaded_pixels_;
+  if (pixels_.dtype == s_.compute()) return;
+  pixels_ = kept({.name = "pixels.cast", .shape = pixels_.shape, .dtype = s_.compute()});
+  const auto flat = [](View view) { return view.shape = {view.shape.elements()}, view; };
+  s_.out.kernel({Phase::kForward, Part::kImageRows, Action::kCast}, Lane::kCompute, KernelId::kCast,
+                {read(flat(loaded_pixels_)), write(flat(pixels_))});
 }
 
 // From the forward to the backward of a micro-batch, as ModelEnds keeps values.
@@ -176,6 +187,7 @@ void TowerRun::add(Phase phase, std::size_t projector, const View& more, const V
 void TowerRun::forward() {
   {
     const InVisionTower in_tower(s_, tower_.shape);
+    cast_pixels();
     embed();
     for (const auto& run : runs_) run->forward();
     output_ = output_of_layers();

@@ -38,6 +38,7 @@ class TowerRun {
 
   View kept(ValueSpec value);
   Normed kept_norm(const std::string& name, const Shape& y, bool has_mean);
+  void cast_pixels();
   void embed();
   View output_of_layers();
   View own_rows(View whole) const;
@@ -57,7 +58,7 @@ class TowerRun {
   std::vector<std::unique_ptr<LayerRun>> runs_;
   UnitPass embedding_pass_, projector_pass_;
   TensorParallel ranks_;
-  View host_pixels_, pixels_;  // [T, c]
+  View host_pixels_, loaded_pixels_, pixels_;  // [T, c]
   PatchEmbedding::Result embedded_;
   View output_;                                 // [T, h] of the layers
   std::vector<std::vector<Normed>> projected_;  // by each step of each projector

@@ -157,7 +157,11 @@ inline std::vector<Factor> own_factors() {
       {"/optimizer/kind", static_cast<int>(std::size(kOptimizerLevels)),
        [](Plan& p, int level) { p.optimizer = kOptimizerLevels[level]; }},
       {"/train/what", static_cast<int>(std::size(kTrainedLevels)),
-       [](Plan& p, int level) { p.train = kTrainedLevels[level]; }},
+       [](Plan& p, int level) {
+         const VisionTrained vision = p.train.vision;
+         p.train = kTrainedLevels[level];
+         p.train.vision = vision;
+       }},
       {"/parallel/pp", 3, [](Plan& p, int level) { p.parallel.pp = level + 1; }},
       {"/parallel/dp", 3, [](Plan& p, int level) { p.parallel.dp = 1 << level; }},
       {"/parallel/tp", 3, [](Plan& p, int level) { p.parallel.tp = 1 << level; }},

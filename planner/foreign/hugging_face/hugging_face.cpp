@@ -122,7 +122,7 @@ void read_towers(const JsonNode& root, std::vector<std::string> towers, HuggingF
     std::erase(towers, "vision_config");
     const VisionShape& vision = *out.model.vision;
     out.assumed.push_back(
-        {"/model/vision_images",
+        {"",
          fmt::format("images assumed: one of {} patches for each sequence, {} tokens of it "
                      "(vision_images in a model file; without vision_config the text part alone "
                      "is read)",

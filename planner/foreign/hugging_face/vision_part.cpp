@@ -48,9 +48,12 @@ std::string product(std::int64_t columns, bool bias) {
   return std::to_string(columns) + (bias ? "+bias" : "");
 }
 
+struct UsualSizes {
+  std::int64_t layers, hidden, heads, ffn;
+};
 // Sizes as the towers of later files say them.
-VisionShape common_sizes(VisionKeys& keys, const VisionShape& usual) {
-  VisionShape v = usual;
+VisionShape common_sizes(VisionKeys& keys, const UsualSizes& usual) {
+  VisionShape v;
   v.layers = keys.size({"depth", "num_hidden_layers", "vt_num_hidden_layers"}, usual.layers);
   v.hidden = keys.size({"hidden_size", "vt_hidden_size"}, usual.hidden);
   v.heads = keys.size({"num_heads", "num_attention_heads", "vt_num_attention_heads"}, usual.heads);
@@ -79,10 +82,11 @@ std::int64_t merged(VisionKeys& keys) {
 }
 
 VisionShape qwen2_vl(VisionKeys& keys) {
-  VisionShape v{.layers = 32, .hidden = 1280, .heads = 16, .rope = true};
-  v.layers = keys.size({"depth"}, v.layers);
-  v.hidden = keys.size({"embed_dim"}, v.hidden);
-  v.heads = keys.size({"num_heads"}, v.heads);
+  VisionShape v;
+  v.layers = keys.size({"depth"}, 32);
+  v.hidden = keys.size({"embed_dim"}, 1280);
+  v.heads = keys.size({"num_heads"}, 16);
+  v.rope = true;
   v.ffn = v.hidden * keys.size({"mlp_ratio"}, 4);
   v.merge = merged(keys);
   read_pixels(keys, v, {.patch = 14, .frames = 2});

@@ -840,7 +840,7 @@ ZPLAN_KERNEL(
 
 // These are of images in front of a text model (models/vision_shape.h).
 ZPLAN_KERNEL(
-    LoadPixels, "load_pixels", .operands = "pixels:wc[T,c]",
+    LoadPixels, "load_pixels", .operands = "pixels:wt[T,c]",
     .attributes = "sequences global_batch first rows", .kind = kHost, .demand = host_work,
     .sets = Sets::kPlannedOnCuda, .source = "[derived]",
     .what =
