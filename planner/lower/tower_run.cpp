@@ -66,7 +66,7 @@ TowerRun::TowerRun(Stage& stage, const VisionTower& tower, Parameters& parameter
     return view_of(id, dtype, patches, {0, 1, 0});
   };
   host_pixels_ = input("pixels.host", Tier::kCpu, kHostSlots);
-  loaded_pixels_ = input("pixels", Tier::kGpu, chunk_.loaded);
+  loaded_pixels_ = input("pixels", Tier::kGpu, tower.is_trained ? chunk_.loaded : kHostSlots);
   for (const Steps& steps : tower.projectors) projected_.emplace_back(steps.size());
 }
 
@@ -88,10 +88,11 @@ void TowerRun::cast_pixels() {
                 {read(flat(loaded_pixels_)), write(flat(pixels_))});
 }
 
-// From the forward to the backward of a micro-batch, as ModelEnds keeps values.
+// From the forward to the backward of a micro-batch, as ModelEnds keeps values; what no backward
+// reads lives within the forward.
 View TowerRun::kept(ValueSpec value) {
   value.name = "vision." + value.name;
-  if (s_.chunks.size() == 1 && chunk_.in_flight == 1)
+  if (!keeps_ || (s_.chunks.size() == 1 && chunk_.in_flight == 1))
     return s_.transient(value.name, value.shape, value.dtype);
   const auto [at, is_new] = kept_.try_emplace(value.name);
   if (is_new) {
@@ -187,9 +188,11 @@ void TowerRun::add(Phase phase, std::size_t projector, const View& more, const V
 void TowerRun::forward() {
   {
     const InVisionTower in_tower(s_, tower_.shape);
+    keeps_ = tower_.is_trained;
     cast_pixels();
     embed();
     for (const auto& run : runs_) run->forward();
+    keeps_ = tower_.has_trained_projectors;
     output_ = output_of_layers();
     projector_pass_.begin(Phase::kForward);
     rows_ = project(0, output_);

@@ -58,6 +58,7 @@ class TowerRun {
   std::vector<std::unique_ptr<LayerRun>> runs_;
   UnitPass embedding_pass_, projector_pass_;
   TensorParallel ranks_;
+  bool keeps_ = true;                          // backward reads what is emitted
   View host_pixels_, loaded_pixels_, pixels_;  // [T, c]
   PatchEmbedding::Result embedded_;
   View output_;                                 // [T, h] of the layers

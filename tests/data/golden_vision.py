@@ -6,6 +6,8 @@ Names are those of golden_llama.py, of the tower with "visual" before them. Patc
 stream "pixels" of golden_random, by the sample and the place in its patches.
 """
 
+import importlib.util
+
 import golden_families
 import golden_random
 import numpy as np
@@ -86,8 +88,10 @@ class Vision(golden_families.Family):
         heads, size = file["vision_heads"], file["vision_hidden"] // file["vision_heads"]
         y = norm(params, x, block + "input_layernorm")
         q, k, v = heads_of(linear(params, y, block + "self_attn.qkv_proj"), heads, heads, size)
-        q, k = (rope(rms_norm(part, params[f"{block}self_attn.{name}.weight"], EPSILON), 10000.0)
-                for part, name in ((q, "q_norm"), (k, "k_norm")))
+        if block + "self_attn.q_norm.weight" in params:
+            q, k = (rms_norm(part, params[f"{block}self_attn.{name}.weight"], EPSILON)
+                    for part, name in ((q, "q_norm"), (k, "k_norm")))
+        q, k = rope(q, 10000.0), rope(k, 10000.0)
         whole = (layer + 1) % file["vision_full_every"] == 0
         part = file["vision_patches"] if whole else file["vision_window"]
         place = torch.arange(x.shape[1]) // part
@@ -132,7 +136,48 @@ class Vision(golden_families.Family):
         return x @ params["lm_head.weight"].T
 
     def check_operations(self):
-        """A layer of the tower is that of Qwen2.5-VL without its rotation, which has two axes."""
+        """A layer without norms of queries and keys is that of Qwen2.5-VL with LayerNorm."""
+        if not importlib.util.find_spec("transformers"):
+            return print("transformers is not installed: a layer of the tower is not compared")
+        from transformers.models.qwen2_5_vl.configuration_qwen2_5_vl import Qwen2_5_VLVisionConfig
+        from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLVisionBlock
+
+        torch.manual_seed(7)
+        h, heads, f = (self.FILE["vision_" + k] for k in ("hidden", "heads", "ffn"))
+        config = Qwen2_5_VLVisionConfig(hidden_size=h, num_heads=heads, intermediate_size=f,
+                                        depth=1, out_hidden_size=h, attn_implementation="eager")
+        theirs = Qwen2_5_VLVisionBlock(config).double()
+        theirs.norm1, theirs.norm2 = (torch.nn.LayerNorm(h, EPSILON).double() for _ in range(2))
+        block = f"{VISUAL}blocks.0."
+        params = {name: torch.randn(shape, dtype=torch.float64) / 3
+                  for name, shape in self.tower_shapes().items()
+                  if name.startswith(block) and "_norm." not in name}
+        own = {name.removeprefix(block): value for name, value in params.items()}
+        layout = {}
+        for ours, name in (("input_layernorm", "norm1"), ("post_attention_layernorm", "norm2"),
+                           ("self_attn.qkv_proj", "attn.qkv"), ("self_attn.o_proj", "attn.proj"),
+                           ("mlp.down_proj", "mlp.down_proj")):
+            layout[name + ".weight"] = own[ours + ".weight"].T
+            layout[name + ".bias"] = own[ours + ".bias"]
+        for part, (weight, bias) in zip(("gate", "up"), zip(
+                own["mlp.gate_up_proj.weight"].chunk(2, dim=-1),
+                own["mlp.gate_up_proj.bias"].chunk(2))):
+            layout[f"mlp.{part}_proj.weight"], layout[f"mlp.{part}_proj.bias"] = weight.T, bias
+        theirs.load_state_dict(layout)
+        patches, window = self.FILE["vision_patches"], self.FILE["vision_window"]
+        size = h // heads
+        rates = 10000.0 ** (-2.0 * torch.arange(size // 2, dtype=torch.float64) / size)
+        angles = (torch.arange(patches, dtype=torch.float64)[:, None] * rates).repeat(1, 2)
+        x = torch.randn(1, patches, h, dtype=torch.float64)
+        with torch.no_grad():
+            expected = theirs(x[0], cu_seqlens=torch.arange(0, patches + 1, window),
+                              position_embeddings=(angles.cos(), angles.sin()))
+            got = self.tower_layer(x, params, 0)[0]
+        difference = float((got - expected).abs().max())
+        print(f"transformers: largest deviation of a layer of the tower {difference:.2e}")
+        # It turns queries and keys in single precision.
+        assert difference < 1e-5 * float(expected.abs().max()), difference
+        return None
 
 
 MODEL = Vision("golden_vision_tiny")

@@ -122,11 +122,11 @@ void read_towers(const JsonNode& root, std::vector<std::string> towers, HuggingF
     std::erase(towers, "vision_config");
     const VisionShape& vision = *out.model.vision;
     out.assumed.push_back(
-        {"",
-         fmt::format("images assumed: one of {} patches for each sequence, {} tokens of it "
-                     "(vision_images in a model file; without vision_config the text part alone "
-                     "is read)",
-                     vision.patches, vision.tokens())});
+        {"", fmt::format("images assumed: one of {} patches for each sequence, {} tokens of it "
+                         "(vision_images of what models --template prints; without vision_config "
+                         "the text part alone "
+                         "is read)",
+                         vision.patches, vision.tokens())});
   }
   if (!towers.empty())
     out.left_out.push_back(fmt::format("left out: {} and what joins {} to the text part",
