@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "exec/masked_tokens.h"
+#include "planner/core/error.h"
+#include "planner/core/random.h"
 #include "planner/program/kernels/masked_tokens.h"
 #include "planner/program/step_scalars.h"
 
@@ -54,6 +56,23 @@ void load_batch(const KernelCall& call) {
     if (loaded == Loaded::kMaskedInputs) mask_inputs(sample, begin, own);
     if (loaded == Loaded::kMaskedTargets) keep_masked_targets(sample, begin, own);
   }
+}
+
+void load_pixels(const KernelCall& call) {
+  const Operand& pixels = call[0];  // [T, c] f32 or, where kernels compute in it, f64
+  const std::int64_t of_all = call.attributes[0], global_batch = call.attributes[1];
+  const std::int64_t first =
+      first_sample(call, global_batch) + call.env.micro * of_all + call.attributes[2];
+  const std::int64_t of_sample = call.attributes[3] * pixels.shape()[1];
+  const TensorDraws draws(call.services->train().seed, "pixels");
+  const auto fill = [&](auto* values) {
+    for (std::int64_t i = 0; i < pixels.shape().elements(); ++i)
+      values[i] = static_cast<std::remove_reference_t<decltype(*values)>>(
+          draws.normal(static_cast<std::uint64_t>(first * of_sample + i)));
+  };
+  if (pixels.view->dtype == DType::kF64) return fill(pixels.as<double>());
+  ZPLAN_ASSERT(pixels.view->dtype == DType::kF32);
+  fill(pixels.as<float>());
 }
 
 void step_scalars(const KernelCall& call) {

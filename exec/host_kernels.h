@@ -1,5 +1,6 @@
-// The three kernels that connect a step with the world outside the slabs: load_batch, step_scalars
-// and report. Their operands are in memory the host can reach, so every backend uses these.
+// The kernels that connect a step with the world outside the slabs: load_batch, load_pixels,
+// step_scalars and report. Their operands are in memory the host can reach, so every backend uses
+// these.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +68,9 @@ void load_batch(const KernelCall& call);
 // [Micikevicius18 sec 3.2] A scale below 1 would only lose gradients. A job that does not scale its
 // loss has this one.
 inline constexpr double kLeastLossScale = 1;
+
+// Patches [T, c] of micro-batch m, attr 3 rows of each of the same samples: noise, by the seed.
+void load_pixels(const KernelCall& call);
 
 // Fills the scalars of a step. Skipped updates advance neither the bias corrections nor the
 // learning rate; delayed ones are one step behind, and the first step updates nothing. The loss

@@ -10,6 +10,7 @@
 #include "models/embedded_models.h"
 #include "models/model_formulas.h"
 #include "models/size_ladder.h"
+#include "models/vision_config.h"
 #include "planner/core/bundle.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
@@ -444,6 +445,8 @@ std::optional<Contradiction> contradiction(const ModelConfig& model) {
   if (auto problem = mtp_contradiction(model)) return problem;
   if (auto problem = pattern_contradiction(model)) return problem;
   if (auto problem = factor_contradiction(model)) return problem;
+  if (auto problem = vision_contradiction(model))
+    return Contradiction{problem->field, problem->message};
   if (parameter_count(model) > kMaxParameters) {
     return Contradiction{
         "layers", fmt::format("expected at most 1e15 parameters, got {}", parameter_count(model))};
@@ -833,6 +836,7 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
   add_mixer_fields(model.short_convolution, kShortFields, all);
   if (model.experts) add_expert_fields(*model.experts, model.has_pattern() && model.has_mlp(), all);
   for (const auto& [field, value] : shown_features(model.layer)) all.push_back({field, value});
+  add_vision_fields(model, all);
   if (!model.latent) return all;
   if (model.latent->query_rank > 0) all.push_back({kQueryRank.name, model.latent->query_rank});
   for (const LatentField& field : kLatentFields)
@@ -878,6 +882,8 @@ std::int64_t ModelConfig::uncut_elements() const {
 }
 
 std::int64_t ModelConfig::width_divisor() const {
+  if (vision)
+    return std::gcd(text_alone(*this).width_divisor(), tower_layers_of(*this).width_divisor());
   const std::int64_t values = kv_heads * value_size();
   if (has_states()) {
     std::int64_t divisor = std::gcd(kv_heads * head_size(), ffn);
@@ -900,6 +906,8 @@ std::int64_t ModelConfig::width_divisor() const {
 }
 
 std::int64_t ModelConfig::matrix_divisor() const {
+  if (vision)
+    return std::gcd(text_alone(*this).matrix_divisor(), tower_layers_of(*this).matrix_divisor());
   std::int64_t last = std::gcd(attention_width() * hidden, ffn * hidden);
   if (mamba) last = std::gcd(last, std::gcd(mamba->in_width(), mamba->inner()) * hidden);
   if (delta) last = std::gcd(last, std::gcd(delta->in_width(), delta->values()) * hidden);
@@ -940,6 +948,7 @@ ModelConfig parse_model(std::string text, std::string file_name) {
   read_attention(object, model);
   read_layers(object, model);
   read_experts(object, model);
+  model.vision = read_vision(object);
   const auto source = object.optional_member("source");
   model.source = source ? source->non_empty_string() : kModelSource;
   if (const auto sources = object.optional_member("sources")) read_sources(*sources, model);

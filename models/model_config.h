@@ -21,6 +21,7 @@
 #include "models/layer_features.h"
 #include "models/layer_pattern.h"
 #include "models/part_factors.h"
+#include "models/vision_shape.h"
 
 namespace zplan {
 
@@ -138,9 +139,10 @@ struct ModelConfig {
   std::optional<KimiShape> kimi;
   std::optional<SelectiveShape> selective;
   std::optional<ShortShape> short_convolution;
-  PartFactors factors{};      // of layers of a pattern
-  std::int64_t vocab = 0;     // V, unpadded
-  std::int64_t sequence = 0;  // s, tokens
+  PartFactors factors{};              // of layers of a pattern
+  std::optional<VisionShape> vision;  // in front of the embedding; its layers are not among L
+  std::int64_t vocab = 0;             // V, unpadded
+  std::int64_t sequence = 0;          // s, tokens
   bool tied_embeddings = true;
   std::int64_t rope_theta = 0;    // base of the rotary angles; 0 without them
   std::int64_t global_batch = 0;  // default: sequences per optimizer step over the whole job
@@ -239,6 +241,7 @@ struct ModelConfig {
   }
   bool balances_experts() const { return experts && experts->balance > 0; }
   bool moves_selection_bias() const { return experts && experts->bias_rate > 0; }
+  VisionSizes vision_sizes() const { return vision ? vision->sizes() : VisionSizes{}; }
   // The source of one field ("vocab"): its own, else the general one.
   const std::string& source_of(std::string_view field) const;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "models/vision_config.h"
+
 namespace zplan {
 namespace {
 
@@ -327,6 +329,28 @@ std::int64_t layer_parameter_count(const ModelConfig& model) {
   return layer_matmul_parameter_count(model) + biases + norms + sinks;
 }
 
+std::int64_t vision_parameter_count(const ModelConfig& model) {
+  if (!model.vision) return 0;
+  const VisionShape& v = *model.vision;
+  return v.layers * layer_parameter_count(tower_layers_of(model)) + v.parameters_outside();
+}
+
+Flops vision_flops_per_sequence(const ModelConfig& model) {
+  if (!model.vision) return {0};
+  const VisionShape& v = *model.vision;
+  const std::int64_t patches = v.all_patches(), tokens = v.tokens();
+  std::int64_t products =
+      patches *
+      (v.layers * layer_matmul_parameter_count(tower_layers_of(model)) + v.patch * v.hidden);
+  for (const Projector& projector : v.projectors())
+    for (const ProjectorStep& step : projector)
+      if (step.kind == ProjectorStep::Kind::kProduct)
+        products += (step.merged ? tokens : patches) * step.in * step.out;
+  std::int64_t seen = 0;
+  for (std::int64_t i = 0; i < v.layers; ++i) seen += patches / v.parts_of(i);
+  return {kFlopPerMultiplyAdd * (products + 2 * patches * seen * v.hidden)};
+}
+
 std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * h;
@@ -353,7 +377,7 @@ std::int64_t parameter_count(const ModelConfig& model) {
   if (model.layer.head_transform)
     head +=
         h * h + (model.biases == Biases::kAll ? h : 0) + norm_parameter_count(model) + model.vocab;
-  return layers + embeddings + positions + norms + head - left_out;
+  return layers + embeddings + positions + norms + head - left_out + vision_parameter_count(model);
 }
 
 std::int64_t active_parameter_count(const ModelConfig& model) {
@@ -381,8 +405,10 @@ Flops model_flops_per_token(const ModelConfig& model) {
 }
 
 double model_flops_per_step(const ModelConfig& model, std::int64_t global_batch) {
-  return static_cast<double>(model_flops_per_token(model).value) *
-         static_cast<double>(global_batch) * static_cast<double>(model.sequence);
+  const double text =
+      static_cast<double>(model_flops_per_token(model).value) * static_cast<double>(model.sequence);
+  const auto tower = static_cast<double>(vision_flops_per_sequence(model).value);
+  return (text + kPassesOverForward * tower) * static_cast<double>(global_batch);
 }
 
 double narayanan_parameters(const ModelConfig& model) {

@@ -144,6 +144,7 @@ constexpr auto state_rows() {
   using H = StoredHalves;
   return std::to_array<DispatchEntry>({
       host_row<load_batch>(K::kLoadBatch),
+      host_row<load_pixels>(K::kLoadPixels),
       host_row<step_scalars>(K::kStepScalars),
       host_row<report>(K::kReport),
       row(K::kAccumulate, read_two_states<C, H>, [](auto... x) { accumulate(x...); }),

@@ -71,6 +71,9 @@ Sizes gates(std::int64_t n) {  // of a mixer with a state
 Sizes short_convolutions(std::int64_t n) {
   return {{"b", 1}, {"s", n / kRow}, {"w", 3 * kRow}, {"c", kRow}, {"k", 4}};
 }
+Sizes image_rows(std::int64_t n) {  // as long as a quarter of the tokens
+  return {{"T", n / kRow}, {"R", std::max<std::int64_t>(1, n / kRow / 4)}, {"h", kRow}};
+}
 Sizes squares(std::int64_t n) {
   return {{"b", 1},
           {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))},
@@ -118,6 +121,11 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
     case KernelId::kSinksForward:
     case KernelId::kSinksBackward:
       return results_of_heads(n);
+    case KernelId::kPutRows:
+    case KernelId::kTakeRows:
+    case KernelId::kMeanRows:
+    case KernelId::kMeanRowsGradient:
+      return image_rows(n);
     case KernelId::kSplitColumns:
     case KernelId::kJoinColumns:
       return columns(n);
@@ -179,6 +187,9 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
     case KernelId::kSegmentForward:
     case KernelId::kSegmentBackward:
       return {ceil_div(n, 2 * kRow)};
+    case KernelId::kPutRows:
+    case KernelId::kTakeRows:
+      return {n / kRow, std::max<std::int64_t>(1, n / kRow / 4)};
     default:
       return {};
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <vector>
 
@@ -199,9 +200,12 @@ std::vector<bool> home_buffers(const RankClass& rank_class) {
 }  // namespace
 
 std::string name_in_layer(const Tensor& tensor, std::int64_t layer) {
-  const std::size_t place = tensor.name.find("{}");
-  if (place == std::string::npos) return tensor.name;
-  return std::string(tensor.name).replace(place, 2, std::to_string(layer));
+  const std::size_t place = tensor.name.find('{'), end = tensor.name.find('}');
+  if (place == std::string::npos || end == std::string::npos) return tensor.name;
+  std::int64_t less = 0;
+  const char* const from = tensor.name.data() + place + 1;
+  if (end > place + 1) std::from_chars(from, tensor.name.data() + end, less);
+  return std::string(tensor.name).replace(place, end + 1 - place, std::to_string(layer + less));
 }
 
 void draw_parameters(const Unit& unit, const UnitInstance& instance, std::uint64_t seed,

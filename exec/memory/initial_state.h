@@ -37,7 +37,7 @@ void clear_carried(RankMemory& memory);
 // Everything initialise_states writes to.
 std::vector<BufferId> initialised_buffers(const RankClass& rank_class);
 
-// "{}" in the name of a tensor replaced by the layer.
+// "{}" in the name of a tensor replaced by the layer, "{-n}" by the layer less n.
 std::string name_in_layer(const Tensor& tensor, std::int64_t layer);
 
 }  // namespace zplan::exec

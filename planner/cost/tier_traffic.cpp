@@ -38,6 +38,7 @@ std::optional<MovedState> state_of(const Node& node) {
   switch (node.role.part) {
     case Part::kBatch:
     case Part::kEncoderTokens:
+    case Part::kImageRows:
     case Part::kScalars:
     case Part::kLoss:
     case Part::kGradientNorm:

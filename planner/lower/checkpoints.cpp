@@ -72,11 +72,16 @@ void CheckpointBuffers::declare(const Declare& declare) const {
   if (parts > 1) declare(gathered());
 }
 
-Checkpoints::Checkpoints(Stage& stage, const Chunk& chunk)
-    : s_(stage), chunk_(chunk), buffers_(stage), transfers_(stage) {
-  const bool away = chunk.layers > 0 && buffers_.go_away();
+Checkpoints::Checkpoints(Stage& stage, const Chunk& chunk, KeepsInputs keeps)
+    : s_(stage),
+      chunk_(chunk),
+      buffers_(stage),
+      keeps_(keeps == KeepsInputs::kYes),
+      transfers_(stage) {
+  const bool away = keeps_ && chunk.layers > 0 && buffers_.go_away();
+  const bool in_ring = away || !keeps_;
   const std::int32_t all = shares_places() ? last_place() + 1 : inputs() * chunk.in_flight;
-  boundary_ = s_.out.add(buffers_.inputs(away).times(away ? 1 : all, chunk.prefix()));
+  boundary_ = s_.out.add(buffers_.inputs(in_ring).times(in_ring ? 1 : all, chunk.prefix()));
   if (away) away_ = s_.out.add(buffers_.home().times(count() * chunk.in_flight, chunk.prefix()));
 }
 
@@ -89,7 +94,7 @@ bool Checkpoints::shares_places() const {
 View Checkpoints::boundary(std::int32_t shift) const {
   SlotExpr slot = saved().slot();
   slot.base += shift + s_.module;
-  slot.per_micro = away_ || shares_places() ? 0 : inputs();
+  slot.per_micro = !stay() || shares_places() ? 0 : inputs();
   if (shares_places() && s_.reversed) {
     slot.base = last_place() - slot.base;
     slot.per_layer = -slot.per_layer;

@@ -41,9 +41,12 @@ struct CheckpointBuffers {
   void declare(const Declare& declare) const;
 };
 
+// Whether inputs stay for a backward; of layers that go forward only they pass through a ring.
+enum class KeepsInputs : std::uint8_t { kYes, kNo };
+
 class Checkpoints {
  public:
-  Checkpoints(Stage& stage, const Chunk& chunk);
+  Checkpoints(Stage& stage, const Chunk& chunk, KeepsInputs keeps = KeepsInputs::kYes);
 
   // Input and output [T, h] of the layer of the surrounding loop (T of one rank with sequence
   // parallelism) in forward; of a given layer that has a checkpoint outside such a loop.
@@ -70,6 +73,7 @@ class Checkpoints {
   View load();
   // Inputs do not stay where input() says.
   bool go_away() const { return away_.has_value(); }
+  bool stay() const { return keeps_ && !away_; }
 
  private:
   View boundary(std::int32_t shift) const;
@@ -89,6 +93,7 @@ class Checkpoints {
   Stage& s_;
   const Chunk& chunk_;
   const CheckpointBuffers buffers_;
+  bool keeps_;
   Transfers transfers_;
   BufferId boundary_ = 0;
   std::optional<BufferId> away_;

@@ -124,12 +124,14 @@ void Gradients::close(const Open& at, bool last) {
   }
 }
 
-// Positions are left out: their gradient is taken of all tokens on every rank.
+// Positions are left out, and what is around the layers of a vision tower: their gradient is taken
+// of all tokens on every rank.
 std::int64_t Gradients::summed_elements(UnitIndex unit) const {
   if (!s_.sequence_parallel()) return s_.layout.summed_elements[unit];
   const Part part = s_.layout.part[unit];
-  const bool is_position = part == Part::kPosition || part == Part::kEncoderPosition;
-  return is_position ? 0 : s_.layout.units[unit].shared_elements;
+  const bool is_whole = part == Part::kPosition || part == Part::kEncoderPosition ||
+                        part == Part::kPatches || part == Part::kProjector;
+  return is_whole ? 0 : s_.layout.units[unit].shared_elements;
 }
 
 bool Gradients::sums_over_tensor_ranks() const {

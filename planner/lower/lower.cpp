@@ -57,6 +57,7 @@ std::vector<Chunk> make_chunks(const Decoder& model, const Stage& stage, const P
     Chunk chunk{.number = number, .piece = stage.chunk_map.position(stage.index, number)};
     for (std::int32_t piece = 0; piece < chunk.piece; ++piece)
       chunk.first_layer += stage.plan.layers_of_piece(stage.model_layers, piece);
+    if (stage.is_first(chunk) && model.tower()) chunk.tower = model.tower()->layers;
     if (stage.is_last(chunk)) chunk.modules = static_cast<std::int32_t>(stage.mtp_layers);
     chunk.layers = stage.plan.layers_of_piece(stage.model_layers, chunk.piece) + chunk.modules;
     chunk.in_flight = kept_in_flight(stage.plan, stage.index, order, number).span;
@@ -118,6 +119,8 @@ RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layo
   result.stage = index;
   for (const Chunk& chunk : stage.chunks)
     result.layers.push_back({chunk.first_layer, chunk.layers});
+  for (const Chunk& chunk : stage.chunks)
+    if (chunk.tower.count > 0) result.layers.push_back(chunk.tower);
   result.homes = StageProgram(stage, model, std::move(order)).emit();
   result.program = out.finish_unordered();
   widen_workspace(result.program, stage.kernels, stage.workspace.buffer);

@@ -17,6 +17,8 @@ struct Sizes {
   // Layers are of several kinds, whose values at work are each of one layer.
   bool has_pattern = false;
   std::int64_t mtp_layers = 0;  // behind those of the model, of modules that predict further tokens
+  // Equal parts of a sequence, of which attention sees one.
+  std::int64_t attention_parts = 1;
 
   std::int32_t replicas() const { return plan.replicas(); }
   std::int32_t tp() const { return plan.parallel.tp; }

@@ -47,6 +47,7 @@ View Stage::transient(const std::string& name, Shape shape, DType dtype) {
 LayerRange Stage::layers_with(UnitIndex unit, const Chunk& chunk) const {
   const LayerRange& own = layout.units[unit].layers;
   if (own.count == 0) return {chunk.first_layer, chunk.layers};
+  if (chunk.tower.count > 0 && own.first >= chunk.tower.first) return own;
   const std::int32_t first = std::max(own.first, chunk.first_layer);
   const std::int32_t end = std::min(own.end(), chunk.first_layer + chunk.layers);
   return {first, std::max(0, end - first)};

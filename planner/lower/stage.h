@@ -56,9 +56,14 @@ struct Chunk {
   // Two micro-batches are in turns: every other one keeps in reverse what its layers leave, in as
   // many places as one has and those of the layers of an iteration (schedule.h, Pass::reversed).
   bool in_turns = false;
+  // The layers of a vision tower that the stage has besides, ahead of the first piece.
+  LayerRange tower{};
+  std::string own_prefix{};  // of a tower's own chunk
 
   // What the names of its buffers begin with.
-  std::string prefix() const { return number == 0 ? "" : "chunk" + std::to_string(number) + "."; }
+  std::string prefix() const {
+    return own_prefix + (number == 0 ? "" : "chunk" + std::to_string(number) + ".");
+  }
   std::int32_t model_layers() const { return layers - modules; }
   // Returns the layer of a module, which is counted from 1.
   std::int32_t layer_of(std::int32_t module) const {

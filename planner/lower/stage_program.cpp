@@ -43,6 +43,8 @@ StageProgram::StageProgram(Stage& stage, const Decoder& model, PassOrder order)
       encoder_(make_encoder(stage, model, parameters_, gradients_)),
       boundaries_(stage, checkpoints_, order_) {
   s_.scalars = optimizer_.scalars();
+  if (model.tower() && s_.is_first())
+    tower_.emplace(stage, *model.tower(), parameters_, gradients_, optimizer_);
   for (const Chunk& chunk : s_.chunks) {
     LayerRuns& runs = layers_.emplace_back();
     for (std::size_t i = 0; i < chunk.segments.size(); ++i)
@@ -146,7 +148,10 @@ void StageProgram::begin_forward() {
   if (encoder_) {
     encoder_->embed(ends_.encoder_tokens(), checkpoints().first_input());
   } else if (s_.is_first(s_.chunk())) {
+    if (tower_) tower_->load();
+    if (tower_) tower_->forward();
     ends_.embed(checkpoints().first_input());
+    if (tower_) tower_->put(checkpoints().first_input());
   } else {
     boundaries_.take_input();
   }
@@ -184,7 +189,9 @@ void StageProgram::end_backward(const View& dx, bool last_of_step) {
   if (encoder_) {
     encoder_->embed_backward(ends_.encoder_tokens(), dx, ends_.release_tokens());
   } else if (s_.is_first(s_.chunk())) {
+    if (tower_) tower_->take(dx);
     ends_.embed_backward(dx, last_of_step || s_.updates_each);
+    if (tower_) tower_->backward(last_of_step);
   } else {
     boundaries_.give_gradient(dx);
   }

@@ -12,6 +12,7 @@
 #include "planner/lower/layer_run.h"
 #include "planner/lower/model_ends.h"
 #include "planner/lower/optimizer.h"
+#include "planner/lower/tower_run.h"
 
 namespace zplan {
 
@@ -62,6 +63,7 @@ class StageProgram {
   std::vector<Checkpoints> checkpoints_;  // of each chunk
   ModelEnds ends_;
   std::optional<EncoderEnds> encoder_;
+  std::optional<TowerRun> tower_;
   Boundaries boundaries_;
   std::vector<LayerRuns> layers_;  // of each chunk
 };

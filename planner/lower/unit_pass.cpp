@@ -36,6 +36,10 @@ void UnitPass::close(Param param) {
   if (trains(param)) gradients_.close(release(param), last_micro_);
 }
 
+void UnitPass::close_all() {
+  while (!open_.empty()) gradients_.close(open_.extract(open_.begin()).mapped(), last_micro_);
+}
+
 Gradients::Open UnitPass::release(Param param) {
   return open_.extract(s_.layout.unit_of(param)).mapped();
 }

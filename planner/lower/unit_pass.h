@@ -31,6 +31,7 @@ class UnitPass : public Emission {
   View gradient(Param param) override;
   void done(Param param) override;
   void close(Param param);
+  void close_all();
 
   // Hands the open gradients of a parameter over: another block adds to them.
   Gradients::Open release(Param param);

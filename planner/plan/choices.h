@@ -7,7 +7,7 @@
 
 namespace zplan {
 
-inline constexpr std::size_t kChoiceCount = 73;
+inline constexpr std::size_t kChoiceCount = 74;
 extern const Decision kChoices[kChoiceCount];
 
 // Those that multiply the ranks, as "dp 4 x tp 2 x pp 1"; optional ones where they are not plain.

@@ -69,6 +69,8 @@ inline constexpr auto kWordsOf<BaseType> = kBaseTypeWords;
 template <>
 inline constexpr auto kWordsOf<LoraSaved> = kLoraSavedWords;
 template <>
+inline constexpr auto kWordsOf<VisionTrained> = kVisionTrainedWords;
+template <>
 inline constexpr std::array<std::string_view, 4> kWordsOf<DType>{"f64", "f32", "f16", "bf16"};
 
 template <typename T>

@@ -850,6 +850,7 @@ Reason wrong_training(const Plan& p) {
   const TrainedChoice& train = p.train;
   TrainedChoice plain;
   plain.what = train.what;
+  plain.vision = train.vision;
   if (!train.has_lora() && train != plain)
     return fmt::format("a rank, alpha, targets or base of LoRA need train lora, not {}",
                        name(train.what));
@@ -1056,6 +1057,46 @@ Reason wrong_mtp(const Plan& p, const ModelShape& model) {
   return std::nullopt;
 }
 
+// Says what a vision tower in front of the model does not go together with yet. Its layers are on
+// the stage with the first ones.
+Reason wrong_tower(const Plan& p, const ModelShape& model) {
+  if (model.vision_layers == 0) {
+    if (p.train.vision == VisionTrained::kModel) return std::nullopt;
+    return fmt::format("what is trained of a vision tower is model, not {}: the model has none",
+                       name(p.train.vision));
+  }
+  const auto needs = [](const char* what, const char* works, auto is) {
+    return fmt::format("a model with a vision tower needs {} {}, not {}", what, works, is);
+  };
+  const ChunkMap pieces = pieces_of(p);
+  const bool turns = pieces.size() > 1 && pieces.at(0).rank == pieces.at(pieces.size() - 1).rank;
+  if (turns || pairs_replicas(p) || reaches_across_steps(p) || updates_each_micro_batch(p))
+    return needs("schedule", "1f1b, gpipe, interleaved or zb-h1", name(p.schedule));
+  if (p.parallel.cp > 1) return needs("cp", "1", p.parallel.cp);
+  if (p.gather.tiles() > 1) return needs("tiles", "1", p.gather.tiles());
+  if (p.unit_layers() > 1) return needs("layers per gather unit", "1", p.unit_layers());
+  if (p.checkpoint_layers > 1) return needs("layers per checkpoint", "1", p.checkpoint_layers);
+  if (p.train.what == Trained::kLayers) return needs("train", "all or lora", name(p.train.what));
+  if (p.overlap.exchange) return needs("an exchange beside other layers", "off", "on");
+  if (p.delayed_update) return needs("a delayed update", "off", "on");
+  if (p.dropout) return needs("dropout", "off", "on");
+  if (model.vision_divisor % p.parallel.tp != 0)
+    return fmt::format("tp {} does not divide the heads and columns of the vision tower{}",
+                       p.parallel.tp, nearest_that("does", p.parallel.tp, [&](std::int64_t n) {
+                         return model.vision_divisor % n == 0;
+                       }));
+  const bool cuts_tokens = p.parallel.sequence_parallel || p.partition_activations;
+  const std::int64_t patches = p.batch.micro_batch * model.vision_patches;
+  if (cuts_tokens && patches % p.parallel.tp != 0)
+    return fmt::format("micro-batch {} x {} patches of images do not split over tp {}",
+                       p.batch.micro_batch, model.vision_patches, p.parallel.tp);
+  if (model.vision_tokens > p.batch.sequence)
+    return fmt::format("sequence {} is shorter than the {} tokens of its images", p.batch.sequence,
+                       model.vision_tokens);
+  return outside("layers of model and vision tower", model.layers + model.vision_layers, 1,
+                 kMaxLayers);
+}
+
 Reason beyond_counting(const Plan& p, const ModelShape& model) {
   if (const double flops = flops_bound(p, model); flops > kMaxFlopsPerOp)
     return fmt::format(
@@ -1131,9 +1172,9 @@ constexpr Reason (*kPlanRules[])(const Plan& p, Layers layers) = {
     [](const Plan& p, Layers) { return wrong_precision(p); }};
 // Then of plan and model together.
 constexpr Reason (*kModelRules[])(const Plan& p, const ModelShape& model) = {
-    wrong_ties,    wrong_experts, wrong_split,     wrong_pattern,  wrong_layers,
-    wrong_encoder, wrong_mtp,     wrong_blocks,    wrong_rounding, wrong_lora_rank,
-    wrong_codes,   wrong_saved,   wrong_positions, beyond_counting};
+    wrong_ties,      wrong_experts, wrong_split, wrong_pattern,   wrong_layers,
+    wrong_encoder,   wrong_mtp,     wrong_tower, wrong_blocks,    wrong_rounding,
+    wrong_lora_rank, wrong_codes,   wrong_saved, wrong_positions, beyond_counting};
 
 template <typename Rules, typename What>
 std::optional<Refusal> first_broken(const Rules& rules, const Plan& plan, const What& what) {

@@ -408,6 +408,14 @@ struct ModelShape {
   bool whole_qk_norm = false;         // queries and keys are normalised over all heads together
   bool bare_first_branch = false;     // the first layer lacks a norm that the others have
   bool tied = false;                  // the embedding is the output head too
+  // Of a vision tower in front of it; 0 layers: there is none.
+  std::int64_t vision_layers = 0;
+  std::int64_t vision_hidden = 0;   // or the values of a patch, where these are more
+  std::int64_t vision_ffn = 0;      // or the widest of its projectors
+  std::int64_t vision_patches = 0;  // of a sequence
+  std::int64_t vision_tokens = 0;   // that these become
+  std::int64_t vision_divisor = 0;  // common, of its heads and the columns of its MLP
+  std::int64_t vision_outside = 0;  // parameters around its layers
 };
 // Takes anything with these members: plans know nothing of models/ModelConfig.
 template <typename Model>
@@ -445,7 +453,14 @@ ModelShape shape_of(const Model& model) {
           .plain_scores = model.has_plain_scores(),
           .whole_qk_norm = model.layer.whole_qk_norm,
           .bare_first_branch = model.layer.bare_first_branch,
-          .tied = model.tied_embeddings};
+          .tied = model.tied_embeddings,
+          .vision_layers = model.vision_sizes().layers,
+          .vision_hidden = model.vision_sizes().hidden,
+          .vision_ffn = model.vision_sizes().ffn,
+          .vision_patches = model.vision_sizes().patches,
+          .vision_tokens = model.vision_sizes().tokens,
+          .vision_divisor = model.vision_sizes().divisor,
+          .vision_outside = model.vision_sizes().outside};
 }
 
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value

@@ -19,9 +19,11 @@ constexpr double kVocabularyPad = 128;  // rows per piece of a table at most [Sh
 constexpr double kShardPad = 256;     // elements per unit and rank at most, or two blocks [derived]
 constexpr double kCodePad = 1 << 15;  // two blocks that share a constant (planner/lower/layout.h)
 constexpr double kUnitsPerLayer = 7;  // of a gather by operator and tile
-constexpr double kUnitsElsewhere = 9;    // three embeddings, two norms, three of a head, a copy
+constexpr double kUnitsElsewhere =
+    11;  // three embeddings, two norms, three of a head, a copy, two of a tower
 constexpr double kFlopPerElement = 32;   // of anything but a product [derived] above the table's
 constexpr double kRingsPerRank = 8;      // gathered, full gradients, shards on their way [derived]
+constexpr double kProjectorSteps = 32;   // kept of a tower's projectors [assumed] at most
 constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, alignment
 
 // Sizes as doubles: products of them cannot overflow.
@@ -30,18 +32,22 @@ struct Sizes {
   double u, w, r, experts;
   double stacks;  // 2 with an encoder, whose decoder has two attentions per layer
   double mtp;     // modules of multi-token prediction, whose layers L counts, too
+  double tower;  // layers of a vision tower, which L counts, too; h, f, s and T are the larger ones
+  double outside;  // parameters around these
 
   // With the factors of up to eight products, and those of each expert.
   double layer_elements() const {
     return stacks * 4 * h * h + 3 * h * w + stacks * 16 * h + 2 * w +
            rank * (24 * h + 4 * w + 2 * h * experts);
   }
-  double largest_unit() const { return layer_elements() + V * h + s * h + replicas * pad; }
+  double largest_unit() const {
+    return layer_elements() + V * h + s * h + replicas * pad + outside;
+  }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
     const double tables = mtp > 0 ? 3 : 2;
-    return L * layer_elements() + tables * V * h + V + mtp * tp * (2 * h * h + 6 * h) +
-           tp * h * (h + 4) + stacks * (2 * s * h + 4 * h) +
+    return L * layer_elements() + tables * V * h + V + tp * outside +
+           mtp * tp * (2 * h * h + 6 * h) + tp * h * (h + 4) + stacks * (2 * s * h + 4 * h) +
            stacks * (kUnitsPerLayer * L + kUnitsElsewhere) * tiles * replicas * tp * pad +
            stacks * tp *
                (L * (16 * h + uncut + rank * (24 * h + 4 * f + 2 * h * experts)) + 2 * s * h +
@@ -62,13 +68,15 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
   const Batch& batch = plan.batch;
   const double tables = real(plan.parallel.tp) * real(plan.gather.tiles());
-  return {.h = real(std::max(model.hidden, model.attention)),
-          .f = real(std::max(model.ffn, model.expert_ffn)),
+  const std::int64_t ffn = std::max({model.ffn, model.expert_ffn, model.vision_ffn});
+  const std::int64_t tokens = std::max(batch.sequence, model.vision_patches);
+  return {.h = real(std::max({model.hidden, model.attention, model.vision_hidden})),
+          .f = real(ffn),
           .a = real(model.heads),
           .V = real(model.vocab) + kVocabularyPad * tables,
-          .L = real(model.layers + model.mtp_layers),
-          .s = real(batch.sequence),
-          .T = real(batch.micro_batch) * real(batch.sequence),
+          .L = real(model.layers + model.mtp_layers + model.vision_layers),
+          .s = real(tokens),
+          .T = real(batch.micro_batch) * real(tokens),
           .replicas = real(plan.replicas()),
           .tp = real(plan.parallel.tp),
           .pp = real(plan.parallel.pp),
@@ -79,13 +87,16 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .pad = std::max(
               {kShardPad, 2 * real(plan.optimizer.block), plan.train.has_codes() ? kCodePad : 0.0}),
           .rank = plan.train.has_lora() ? real(plan.train.rank) : 0,
-          .u = real(std::max(model.ffn, model.expert_ffn)) + real(model.shared_ffn),
-          .w = std::max(real(model.ffn), real(model.expert_ffn) * real(model.experts)) +
+          .u = real(ffn) + real(model.shared_ffn),
+          .w = std::max(real(std::max(model.ffn, model.vision_ffn)),
+                        real(model.expert_ffn) * real(model.experts)) +
                real(model.shared_ffn) + real(model.experts),
           .r = model.experts > 0 ? times_routed(plan, model) : 0,
           .experts = real(model.experts),
           .stacks = model.encoder_layers > 0 ? 2.0 : 1.0,
-          .mtp = real(model.mtp_layers)};
+          .mtp = real(model.mtp_layers),
+          .tower = real(model.vision_layers),
+          .outside = real(model.vision_outside)};
 }
 
 // Of all ranks, in elements: parameters, gradients, master copy and two moments [Rajbhandari20
@@ -115,10 +126,11 @@ double activation_elements(const Plan& plan, const Sizes& z) {
   const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
   const double layers = plan.stage_layers.empty() ? z.L / z.pp + z.pieces / z.pp : z.L;
   // logits, statistics of their pieces, final norm, tokens, what a tile adds
-  const double ends = z.T * (1 + z.mtp) * (z.V + 6 * z.tp * z.tiles + z.stacks * 10 * z.h);
+  const double ends =
+      z.T * (1 + z.mtp) * (z.V + 6 * z.tp * z.tiles + z.stacks * 10 * z.h + kProjectorSteps * z.f);
   const double at_work = 3.0 + plan.checkpoint_layers;  // layers of one backward
-  return (layers + 2 * z.pieces / z.pp) * most_in_flight(plan) * per_slot + at_work * one_layer +
-         ends;
+  return (layers + z.tower + 2 * z.pieces / z.pp) * most_in_flight(plan) * per_slot +
+         at_work * one_layer + ends;
 }
 
 }  // namespace

@@ -42,12 +42,17 @@ enum class BaseType : std::uint8_t { kCompute, kF32, kNf4, kNf4Double, kFp4, kFp
 // the layers: PEFT's modules_to_save.
 enum class LoraSaved : std::uint8_t { kNone, kEmbedding, kHead, kBoth };
 
+// What of a vision tower is trained: all of it where the plan trains every parameter and nothing
+// with LoRA, whose factors it has not; its projectors alone; nothing.
+enum class VisionTrained : std::uint8_t { kModel, kProjector, kNone };
+
 inline constexpr std::array<std::string_view, 3> kTrainedWords{"all", "layers", "lora"};
 inline constexpr std::array<std::string_view, 4> kLoraTargetWords{"all", "attention", "mlp", "qkv"};
 inline constexpr std::array<std::string_view, 6> kBaseTypeWords{"compute",    "f32", "nf4",
                                                                 "nf4-double", "fp4", "fp4-double"};
 inline constexpr std::array<std::string_view, 4> kLoraSavedWords{"none", "embedding", "head",
                                                                  "both"};
+inline constexpr std::array<std::string_view, 3> kVisionTrainedWords{"model", "projector", "none"};
 // Elements that a byte of codes stands for, that share a scale and, through scales of 8 bits, a
 // constant [Dettmers23 sec 3].
 inline constexpr std::int32_t kCodesPerByte = 2;
@@ -68,6 +73,10 @@ constexpr std::string_view name(LoraSaved saved) {
   return kLoraSavedWords[static_cast<std::size_t>(saved)];
 }
 
+constexpr std::string_view name(VisionTrained vision) {
+  return kVisionTrainedWords[static_cast<std::size_t>(vision)];
+}
+
 struct TrainedChoice {
   Trained what = Trained::kAll;
   std::int32_t rank = 8;
@@ -77,7 +86,15 @@ struct TrainedChoice {
   bool by_root = false;
   BaseType base = BaseType::kCompute;
   LoraSaved saved = LoraSaved::kNone;
+  VisionTrained vision = VisionTrained::kModel;
 
+  // These return whether the layers of a vision tower, and its projectors, are trained.
+  bool has_trained_tower() const {
+    return what == Trained::kAll && vision == VisionTrained::kModel;
+  }
+  bool has_trained_projector() const {
+    return has_trained_tower() || vision == VisionTrained::kProjector;
+  }
   bool has_lora() const { return what == Trained::kLora; }
   // These return whether the matrices of layers have 4 bits, and whether their scales have 8.
   bool has_codes() const { return base >= BaseType::kNf4; }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "models/model_config.h"
+#include "models/vision_config.h"
 #include "planner/lower/gradients.h"
 #include "planner/lower/optimizer_states.h"
 #include "planner/lower/parameters.h"
@@ -24,7 +25,8 @@ namespace zplan {
 
 class BytesBounds {
  public:
-  explicit BytesBounds(const ModelConfig& model) : model_(model) {}
+  // A vision tower adds to what the text model holds and is left out.
+  explicit BytesBounds(const ModelConfig& model) : model_(text_alone(model)) {}
 
   // Bytes of one rank, by stage. The plan must be legal. Safe to share between threads.
   // `stages`: in_flight_of_stages(plan).
@@ -48,7 +50,7 @@ class BytesBounds {
   States& states_of(const Plan& plan, const KernelSet& kernels);
   const Footprint& work_of(const Plan& plan, const KernelSet& kernels);
 
-  const ModelConfig& model_;
+  const ModelConfig model_;
   std::mutex mutex_;
   std::map<UnitKey, States> states_;
   std::map<WorkKey, Footprint> work_;

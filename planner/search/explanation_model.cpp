@@ -57,6 +57,10 @@ Explanation parameters(const ModelConfig& model) {
     out.terms.push_back(term("a matrix 2h h ahead of each of these",
                              of(mtp_projection_count(model)), TermUnit::kNone, kForm));
   }
+  if (model.vision)
+    out.terms.push_back(
+        term(fmt::format("vision tower of {} layers, and its projectors", model.vision->layers),
+             of(vision_parameter_count(model)), TermUnit::kNone, kForm));
   const double table = of(model.vocab) * of(model.hidden);
   out.terms.push_back(term(model.tied_embeddings ? "embedding, which is the output head, too: V h"
                                                  : "embedding and output head: 2 V h",

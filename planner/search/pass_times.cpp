@@ -30,8 +30,9 @@ bool is_before(const Program& program, BlockIndex block, std::int64_t first) {
   return false;
 }
 
-// Returns whether it is, or is in, a loop over what comes behind the model's `layers`: modules that
-// predict further tokens, which stand with the head.
+// Returns whether it is, or is in, a loop over what has numbers behind the model's `layers`:
+// modules that predict further tokens, which stand with the head, or a vision tower, with the
+// embedding.
 bool is_behind(const Program& program, BlockIndex block, std::int64_t layers) {
   for (BlockIndex b = block; b != 0; b = program.blocks[b].parent)
     if (program.blocks[b].var == Var::kLayer)
@@ -154,8 +155,8 @@ bool is_common(const Node& node) {
          node.kernel != KernelId::kFillZero && node.kernel != KernelId::kAccumulate;
 }
 
-KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, bool waits,
-                       const Cluster& cluster, SharedWires* wires) {
+KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, Behind behind,
+                       bool waits, const Cluster& cluster, SharedWires* wires) {
   const Program& program = job.classes.front().program;
   const std::vector<std::int64_t> instances = instances_per_step(program);
   NodeTimes alone = kernel_times(job, cluster);
@@ -168,7 +169,12 @@ KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, 
     const Node& node = program.nodes[i];
     if (!alone[i] || is_before(program, node.block, first)) continue;
     const bool is_further = is_behind(program, node.block, layers);
-    PassTimes& own = is_further ? times.head : part_of(times, node.role.part);
+    const bool of_tower = is_further && behind == Behind::kTower;
+    // Whether these layers are replayed is another decision.
+    if (of_tower && node.role.phase == Phase::kRecompute) continue;
+    PassTimes& own = of_tower     ? times.embedding
+                     : is_further ? times.head
+                                  : part_of(times, node.role.part);
     add(own, node.role.phase,
         *alone[i] * per_micro(instances[i], &own == &times.layer ? measured : 1));
   }

@@ -25,9 +25,12 @@ struct KernelTimes {
 // Whether plans with the same operands run the kernel wherever they keep states.
 bool is_common(const Node& node);
 
+// What the layers behind those of the model are of.
+enum class Behind : std::uint8_t { kModules, kTower };
+
 // `first`: so many of the layers, at the begin, are not measured. `waits`: whether collectives
 // count; the Job then has edges. `wires`: of the cluster (cost_model.h).
-KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, bool waits,
-                       const Cluster& cluster, SharedWires* wires);
+KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, Behind behind,
+                       bool waits, const Cluster& cluster, SharedWires* wires);
 
 }  // namespace zplan

@@ -179,7 +179,8 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
   if (waits)
     for (RankClass& c : job.classes) derive_data_edges(c.program, ImpliedEdges::kMayStay);
   const KernelTimes times =
-      pass_times(job, model_.layers, model_.first_layers(), waits, cluster_, wires_);
+      pass_times(job, model_.layers, model_.first_layers(),
+                 model_.vision ? Behind::kTower : Behind::kModules, waits, cluster_, wires_);
   const std::lock_guard lock(mutex_);
   return known_.emplace(key, times).first->second;
 }

@@ -44,6 +44,7 @@ import golden_mla
 import golden_qwen3
 import golden_random
 import golden_t5
+import golden_vision
 import numpy as np
 import torch
 import torch.nn.functional as functional
@@ -55,7 +56,7 @@ MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, g
           golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL, *golden_dense.MODELS,
           golden_gated_experts.MODEL, golden_mamba.MODEL, golden_delta.MODEL,
           golden_kimi.MODEL, golden_jamba.MODEL, golden_falcon.MODEL,
-          golden_lfm2.MODEL, golden_dsa)
+          golden_lfm2.MODEL, golden_dsa, golden_vision.MODEL)
 
 TRAIN = {
     "seed": 0,
@@ -124,6 +125,8 @@ def batch_of(model, text, step):
     sequence = model.MODEL["seq"]
     rows = sample_starts(step, len(text), sequence)[:, None] + np.arange(sequence)
     samples = np.arange(step * TRAIN["global_batch"], (step + 1) * TRAIN["global_batch"])
+    if hasattr(model, "begin_batch"):
+        model.begin_batch(samples)
     if getattr(model, "ENCODES", False):
         masked, _ = golden_random.masked(text[rows], samples, model.FILE["vocab"], TRAIN["seed"])
         inputs = np.stack((masked, text[rows].astype(np.int64)))

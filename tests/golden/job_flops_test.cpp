@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "models/model_formulas.h"
+#include "models/vision_config.h"
 #include "planner/lower/lower.h"
 #include "planner/program/kernels/kernel_table.h"
 #include "tests/golden/job_counts.h"
@@ -129,6 +130,32 @@ TEST(ModelFlopsOfJobs, OfAnEncoderAndItsDecoderAreThoseOfTheModel) {
                        tokens * static_cast<double>(6 * matrices + squares))
           << name;
     }
+  }
+}
+
+// Of the products of patches nobody asks for the gradient of pixels; a window is as many sequences.
+TEST(ModelFlopsOfJobs, OfAVisionTowerAreThreeTimesThoseOfItsForward) {
+  const ModelConfig model = load_model("tiny-vision");
+  const VisionShape& vision = *model.vision;
+  for (const int tp : {1, 2}) {
+    Plan plan = plan_for(model, Recompute::kNone, 1, "cuda.sm80.bf16.unfused");
+    plan.parallel.tp = tp;
+    const auto products = [&](const ModelConfig& of) {
+      return flop(lower(plan, of), WorkKind::kGemm);
+    };
+    // Tensor parallel ranks each have all of what is around the layers.
+    double around = static_cast<double>(2 * vision.all_patches() * vision.patch * vision.hidden);
+    const double pixels = around;
+    for (const Projector& projector : vision.projectors())
+      for (const ProjectorStep& step : projector)
+        if (step.kind == ProjectorStep::Kind::kProduct)
+          around += static_cast<double>(2 * vision.tokens() * step.in * step.out);
+    const auto forward = static_cast<double>(vision_flops_per_sequence(model).value);
+    const double expected = 3 * (forward + (tp - 1) * around) - tp * pixels;
+    EXPECT_DOUBLE_EQ(products(model) - products(text_alone(model)), 16 * expected) << tp;
+    const double text = products(text_alone(model));
+    plan.train.vision = VisionTrained::kNone;
+    EXPECT_DOUBLE_EQ(products(model) - text, 16 * (forward + (tp - 1) * around)) << tp;
   }
 }
 

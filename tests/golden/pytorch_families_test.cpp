@@ -5,11 +5,10 @@
 // golden_gpt_oss.py, golden_blender.py, golden_t5.py, golden_bert.py and golden_balanced.py define
 // them; OLMo 3, Command R7B, Phi, ModernBERT and one with the factors of Granite, as
 // golden_dense.py does; experts of fewer elements beside a gated one that all tokens share, as
-// golden_gated_experts.py does; a hybrid with Mamba-2, one with gated delta nets,
-// one with Kimi delta attention, one with Mamba-1, one with Mamba-2 beside attention
-// and one with gated short convolutions, as
-// golden_mamba.py, golden_delta.py, golden_kimi.py, golden_jamba.py, golden_falcon.py and
-// golden_lfm2.py do.
+// golden_gated_experts.py does; hybrids with Mamba-2, gated delta nets, Kimi delta attention,
+// Mamba-1, Mamba-2 beside attention, and gated short convolutions, as golden_mamba.py,
+// golden_delta.py, golden_kimi.py, golden_jamba.py, golden_falcon.py and golden_lfm2.py do; a Llama
+// with a vision tower, as golden_vision.py does.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -46,7 +45,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      "golden_granite_tiny", "golden_phi_tiny",
                                      "golden_modernbert_tiny", "golden_gated_experts_tiny",
                                      "golden_hybrid_tiny", "golden_delta_tiny", "golden_kimi_tiny",
-                                     "golden_jamba_tiny", "golden_falcon_tiny", "golden_lfm2_tiny"),
+                                     "golden_jamba_tiny", "golden_falcon_tiny", "golden_lfm2_tiny",
+                                     "golden_vision_tiny"),
                      testing::ValuesIn(testing_support::kF64Sets)));
 
 }  // namespace

@@ -81,7 +81,7 @@ inline constexpr const char* kModels[] = {
     "tiny-cohere2",  "tiny-granite",        "tiny-modernbert", "tiny-qwen-moe",
     "tiny-latent",   "tiny-mamba",          "tiny-hybrid",     "tiny-delta",
     "tiny-kimi",     "tiny-jamba",          "tiny-falcon",     "tiny-lfm2",
-    "tiny-dsa"};
+    "tiny-dsa",      "tiny-vision"};
 
 // The level of "/kernel_set" besides the plain set: one that fuses nothing, two that round
 // the operands of products to fp8, and 16-bit sets with each of their recipes. In fp64 there are
@@ -158,7 +158,11 @@ inline std::vector<Factor> own_factors() {
       {"/optimizer/kind", static_cast<int>(std::size(kOptimizerLevels)),
        [](Plan& p, int level) { p.optimizer = kOptimizerLevels[level]; }},
       {"/train/what", static_cast<int>(std::size(kTrainedLevels)),
-       [](Plan& p, int level) { p.train = kTrainedLevels[level]; }},
+       [](Plan& p, int level) {
+         const VisionTrained vision = p.train.vision;
+         p.train = kTrainedLevels[level];
+         p.train.vision = vision;
+       }},
       {"/parallel/pp", 3, [](Plan& p, int level) { p.parallel.pp = level + 1; }},
       {"/parallel/dp", 3, [](Plan& p, int level) { p.parallel.dp = 1 << level; }},
       {"/parallel/tp", 3, [](Plan& p, int level) { p.parallel.tp = 1 << level; }},

@@ -68,7 +68,7 @@ void keep_paths(Plan& plan, const PlanCommand& command, bool foreign_model) {
 std::vector<std::string> not_given(const std::vector<Assumption>& assumed, const Pins& pins) {
   std::vector<std::string> sentences;
   for (const Assumption& one : assumed)
-    if (!pins.has(one.pointer)) sentences.push_back(one.sentence);
+    if (one.pointer.empty() || !pins.has(one.pointer)) sentences.push_back(one.sentence);
   return sentences;
 }
 

@@ -41,12 +41,29 @@ Value active_words(const ModelConfig& model) {
   return {active, fmt::format(", {} of them active", format_count(static_cast<double>(active)))};
 }
 
+// Returns the parameters of a vision tower and its projectors, if the model has one.
+Value vision_words(const ModelConfig& model) {
+  if (!model.vision) return left_out();
+  const std::int64_t count = vision_parameter_count(model);
+  return {count, fmt::format(", of which {} in the vision tower",
+                             format_count(static_cast<double>(count)))};
+}
+
+// Returns the tokens of each sequence that are of images, if the model has a vision tower.
+Value image_words(const ModelConfig& model) {
+  if (!model.vision) return left_out();
+  const std::int64_t tokens = model.vision->tokens();
+  return {tokens, fmt::format(", {} of them of images", tokens)};
+}
+
 Sheet model_sheet(const Answer& answer, const Pins& pins) {
   const ModelConfig& model = answer.model;
   const std::int64_t parameters = parameter_count(model);
   Sheet out{{"name", model.name},
             {"parameters", {parameters, format_count(static_cast<double>(parameters))}},
             {"active_parameters", active_words(model)},
+            {"vision_parameters", vision_words(model)},
+            {"image_tokens", image_words(model)},
             {"layers", model.layers},
             {"hidden", model.hidden},
             {"heads", model.heads},
@@ -55,10 +72,12 @@ Sheet model_sheet(const Answer& answer, const Pins& pins) {
             {"source", model.source},
             {"assumed", sentences(answer.assumed)},
             {"left_out", sentences(answer.left_out)}};
-  out.entry("Model",
-            "{name}: {parameters} parameters{active_parameters}, {layers} layers of hidden size "
-            "{hidden}, {heads} heads");
-  out.entry("", "sequence {sequence} tokens{}, global batch {global_batch}{}",
+  out.entry(
+      "Model",
+      "{name}: {parameters} parameters{vision_parameters}{active_parameters}, {layers} layers of "
+      "hidden size "
+      "{hidden}, {heads} heads");
+  out.entry("", "sequence {sequence} tokens{}{image_tokens}, global batch {global_batch}{}",
             {given(pins, "/batch/sequence"), given(pins, "/batch/global_batch")});
   for (const std::string& one : answer.assumed) out.entry("", "{}", {one});
   for (const std::string& one : answer.left_out) out.entry("", "{}", {one});

@@ -40,6 +40,8 @@ Sheet model_sheet(const ModelConfig& model) {
             {"aliases", {model.aliases, short_aliases(model)}},
             {"parameters", counted_parameters(parameters)},
             {"active_parameters", active_count(model)}};
+  if (model.vision)
+    out.fact("vision_parameters", counted_parameters(vision_parameter_count(model)));
   Sheet sources;
   for (const ModelField& field : fields_of(model))
     std::visit([&](auto value) { out.fact(field.name, value); }, field.value);
@@ -108,6 +110,12 @@ Sheet detail_sheet(const NamedModel& named) {
   for (const ModelField& field : fields_of(m))
     table.words_row({field.name, model[field.name], own_source(m, field.name)});
   table.words_row({"parameters", parameter_count(m), "counted"});
+  if (m.vision) {
+    table.words_row({"of which vision tower", vision_parameter_count(m), "counted"});
+    table.words_row({"tokens of images", m.vision->tokens(), "counted: of each sequence"});
+    table.words_row({"flop of the tower", vision_flops_per_sequence(m).value,
+                     "forward of a sequence's images; three times of a step"});
+  }
   if (m.experts)
     table.words_row({"active parameters", active_parameter_count(m),
                      "counted: what a token goes through, with the experts chosen for it"});

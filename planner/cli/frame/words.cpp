@@ -310,6 +310,9 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     extras.push_back(fmt::format("{} trained in full", plan.train.saved == LoraSaved::kBoth
                                                            ? "embedding and head"
                                                            : name(plan.train.saved)));
+  if (plan.train.vision == VisionTrained::kProjector)
+    extras.emplace_back("projectors alone of the vision tower trained");
+  if (plan.train.vision == VisionTrained::kNone) extras.emplace_back("vision tower frozen");
   if (plan.optimizer.kind != OptimizerKind::kAdamW) extras.emplace_back(plan.optimizer.row().title);
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");

@@ -37,9 +37,13 @@ double model_flops(const PlannedJob& planned) {
   if (plan.train.what == Trained::kLayers) frozen = heads + mtp_projection_count(model);
   if (plan.train.has_lora())
     frozen = active_matmul_parameter_count(model) + further_head_elements(model);
-  const double saved = 2.0 * static_cast<double>(frozen) *
-                       static_cast<double>(plan.batch.global_batch) *
-                       static_cast<double>(model.sequence);
+  // A tower that is not trained goes forward only; its projectors are a small part of it.
+  const auto tower = static_cast<double>(vision_flops_per_sequence(model).value);
+  const double backward = plan.train.has_trained_tower() ? 0 : 2 * tower;
+  const double saved = backward * static_cast<double>(plan.batch.global_batch) +
+                       2.0 * static_cast<double>(frozen) *
+                           static_cast<double>(plan.batch.global_batch) *
+                           static_cast<double>(model.sequence);
   return model_flops_per_step(model, plan.batch.global_batch) - saved;
 }
 

@@ -13,6 +13,7 @@
 #include "planner/foreign/hugging_face/families.h"
 #include "planner/foreign/hugging_face/positions.h"
 #include "planner/foreign/hugging_face/spellings.h"
+#include "planner/foreign/hugging_face/vision_part.h"
 
 namespace zplan {
 namespace {
@@ -54,6 +55,7 @@ struct SizedPart {
   JsonObject object;
   JsonNode type_node;
   std::string type;
+  std::vector<std::string> towers{};  // beside it in the file
 };
 
 bool is_there(JsonObject& object, std::string_view key) {
@@ -71,17 +73,14 @@ SizedPart sized_part(const JsonNode& root, std::vector<std::string>& notes) {
   std::vector<std::string> towers;
   for (const char* tower : {"vision_config", "audio_config"})
     if (is_there(whole, tower)) towers.emplace_back(tower);
-  if (!towers.empty())
-    notes.push_back(fmt::format("the text part alone is read, without {} and what joins them to it",
-                                joined(towers, " and ")));
   const auto text = whole.optional_member("text_config");
-  if (!text || text->is_null()) return {whole, node, type};
+  if (!text || text->is_null()) return {whole, node, type, std::move(towers)};
   if (towers.empty()) notes.emplace_back("text_config alone is read, and nothing beside it");
   JsonObject part = text->object();
   if (const auto own = part.optional_member("model_type"))
-    return {part, *own, own->non_empty_string()};
+    return {part, *own, own->non_empty_string(), std::move(towers)};
   for (const TextPart& row : kTextParts)
-    if (row.type == type) return {part, node, std::string(row.text)};
+    if (row.type == type) return {part, node, std::string(row.text), std::move(towers)};
   text->fail("expected a \"model_type\" of the text part, got none");
 }
 
@@ -112,6 +111,27 @@ void assume_batch(ModelConfig& model, std::vector<Assumption>& assumed) {
   assumed.push_back(
       {"/batch/global_batch", fmt::format("global batch assumed: {} sequences, {} (--global-batch)",
                                           model.global_batch, why)});
+}
+
+// A tower in front of the text part, of one image for each sequence.
+void read_towers(const JsonNode& root, std::vector<std::string> towers, HuggingFaceModel& out) {
+  JsonObject whole = root.object();
+  const std::string type = whole.member("model_type").non_empty_string();
+  out.model.vision = read_vision_part(type, whole, out.model);
+  if (out.model.vision) {
+    std::erase(towers, "vision_config");
+    const VisionShape& vision = *out.model.vision;
+    out.assumed.push_back(
+        {"", fmt::format("images assumed: one of {} patches for each sequence, {} tokens of it "
+                         "(vision_images of what models --template prints; without vision_config "
+                         "the text part alone "
+                         "is read)",
+                         vision.patches, vision.tokens())});
+  }
+  if (!towers.empty())
+    out.left_out.push_back(fmt::format("left out: {} and what joins {} to the text part",
+                                       joined(towers, " and "),
+                                       towers.size() == 1 ? "it" : "them"));
 }
 
 void note_dropout(ConfigKeys& keys, std::vector<std::string>& notes) {
@@ -161,6 +181,7 @@ HuggingFaceModel read_hugging_face(const JsonNode& root, const std::string& file
   model.name = name;
   model.source = fmt::format("{}, as transformers reads it: model_type {}", visible(file), type);
   family->read(keys, model);
+  read_towers(root, part.towers, out);
   assume_sequence(keys, model, out.assumed);
   assume_batch(model, out.assumed);
   note_dropout(keys, out.left_out);

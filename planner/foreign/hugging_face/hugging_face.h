@@ -23,7 +23,8 @@ namespace zplan {
 
 // What a plan may say otherwise.
 struct Assumption {
-  std::string pointer, sentence;  // "/batch/sequence"
+  std::string pointer;  // of the decision that says otherwise, "/batch/sequence"; empty: none does
+  std::string sentence;
 };
 
 struct HuggingFaceModel {

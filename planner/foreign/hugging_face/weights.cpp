@@ -76,7 +76,8 @@ bool is_apart(const StoredTensor& tensor, const Name& name, const ModelConfig& m
   const bool tower = std::ranges::any_of(kTowers, [&](std::string_view part) {
     return begins(part) || tensor.name.find("." + std::string(part)) != tensor.name.npos;
   });
-  return buffer || copy || tied || other_head || tower || name.layer >= most_layers(model);
+  if (buffer || copy || tied || other_head) return true;
+  return tower ? !model.vision : name.layer >= most_layers(model);
 }
 
 struct Group {

@@ -3,11 +3,18 @@
 #include "planner/lower/context_axis.h"
 
 namespace zplan {
+namespace {
+
+// Parts of sequences that attention sees by themselves are as many sequences to it.
+std::int64_t sequences_of(const Sizes& sizes) { return sizes.b() * sizes.attention_parts; }
+std::int64_t seen_tokens(const Sizes& sizes) { return sizes.s() / sizes.attention_parts; }
+
+}  // namespace
 
 AttentionCore::AttentionCore(LayerMaker& m, const Heads& heads, const AttentionScores& scores)
-    : by_group_{m.b(), m.s(), heads.keys, heads.width() / heads.keys},
-      by_head_{m.b(), m.s(), heads.queries, heads.value_size},
-      squares_{m.b(), heads.queries, m.s(), m.s()},
+    : by_group_{sequences_of(m), seen_tokens(m), heads.keys, heads.width() / heads.keys},
+      by_head_{sequences_of(m), seen_tokens(m), heads.queries, heads.value_size},
+      squares_{sequences_of(m), heads.queries, seen_tokens(m), seen_tokens(m)},
       value_size_(heads.value_size),
       queries_(heads.queries),
       exchange_axis_(exchange_axis(m.plan)),
@@ -39,7 +46,8 @@ AttentionCore::AttentionCore(LayerMaker& m, const Heads& heads, const AttentionS
                            {Split::Kind::kColumns, {all}}});
   }
   if (fused_) {
-    lse_ = add("lse", {m.b(), heads.queries, m.s()}, m.kernels.statistics, Life::kBackward);
+    lse_ = add("lse", {sequences_of(m), heads.queries, seen_tokens(m)}, m.kernels.statistics,
+               Life::kBackward);
     return;
   }
   if (scores_.cap > 0) uncapped_ = add("scores", squares_, m.compute(), Life::kSelective);

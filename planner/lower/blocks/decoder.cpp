@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/model_formulas.h"
+#include "models/vision_config.h"
 #include "planner/lower/blocks/attention.h"
 #include "planner/lower/blocks/cross_attention.h"
 #include "planner/lower/blocks/experts.h"
@@ -318,6 +319,52 @@ std::optional<NormBlock> make_embedding_norm(const ModelConfig& model, Maker& ma
   return NormBlock(maker, norm_of(model), Part::kEmbeddingNorm, "embedding_norm", model.hidden);
 }
 
+std::vector<LayerKind> make_tower_layers(const ModelConfig& model, const Maker& maker) {
+  const ModelConfig like = tower_layers_of(model);
+  const auto first = static_cast<std::int32_t>(model.all_layers());
+  std::vector<LayerKind> kinds;
+  const VisionShape& vision = *model.vision;
+  for (std::int32_t i = 0; i < vision.layers;) {
+    Maker own = maker;
+    own.attention_parts = vision.parts_of(i);
+    LayerRange range{first + i, 0};
+    for (; i < vision.layers && vision.parts_of(i) == own.attention_parts; ++i) ++range.count;
+    kinds.push_back(make_layer("tower" + std::to_string(kinds.size()), range, like, own));
+  }
+  return kinds;
+}
+
+std::optional<VisionTower> make_tower(const ModelConfig& model, const Plan& plan,
+                                      const Maker& maker) {
+  if (!model.vision) return std::nullopt;
+  const VisionShape& vision = *model.vision;
+  Maker own = maker;
+  const InVisionTower in_tower(own, vision);
+  own.naming = Naming::of_tower(model, model.all_layers());
+  own.params.enter(ParamTable::Tower::kTower);
+  PatchEmbedding embedding(own, vision);
+  std::vector<LayerKind> kinds = make_tower_layers(model, own);
+  own.params.enter(ParamTable::Tower::kProjector);
+  own.params.begin("projector", Part::kProjector, Held::kFirstStage);
+  std::vector<std::vector<ProjectorBlock>> projectors;
+  std::int64_t number = 0;
+  for (const Projector& projector : vision.projectors()) {
+    projectors.emplace_back();
+    for (const ProjectorStep& step : projector)
+      projectors.back().emplace_back(own, step, vision.merge, number++);
+  }
+  own.params.enter(ParamTable::Tower::kNone);
+  const LayerRange layers{static_cast<std::int32_t>(model.all_layers()),
+                          static_cast<std::int32_t>(vision.layers)};
+  return VisionTower{vision,
+                     layers,
+                     std::move(kinds),
+                     std::move(embedding),
+                     std::move(projectors),
+                     plan.train.has_trained_tower(),
+                     plan.train.has_trained_projector()};
+}
+
 }  // namespace
 
 std::vector<LayerKind> Decoder::make_layers(const std::vector<Kind>& kinds, const Maker& maker) {
@@ -343,8 +390,25 @@ std::vector<Decoder::Kind> Decoder::kinds_of_pattern(const ModelConfig& model, b
   return kinds;
 }
 
+// Layers of a tower are kinds by themselves, so that those of the model have ranges, too.
+std::vector<Decoder::Kind> Decoder::kinds_beside_tower(const ModelConfig& model) {
+  if (model.has_pattern()) return kinds_of_pattern(model, false);
+  const ModelConfig plain = plain_layers_of(model);
+  std::vector<Kind> kinds;
+  bool had_experts = false;
+  for (std::int32_t i = 0; i < model.layers; ++i) {
+    const bool has_experts = model.experts && model.experts->is_in(i);
+    if (i == 0 || has_experts != had_experts)
+      kinds.push_back({has_experts || !model.experts ? model : plain, {i, 0}});
+    ++kinds.back().layers.count;
+    had_experts = has_experts;
+  }
+  return kinds;
+}
+
 std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model, const Plan& plan,
                                              PatternTurns turns) {
+  if (model.vision) return kinds_beside_tower(model);
   if (model.has_pattern())
     return kinds_of_pattern(model, turns == PatternTurns::kWhole || comes_in_turns(plan, model));
   const ModelConfig plain = plain_layers_of(model);
@@ -397,6 +461,7 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
       head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{},
             model.layer.logit_cap),
       mtp_(make_mtp(model, maker_)),
+      tower_(make_tower(model, plan, maker_)),
       mtp_loss_(model.mtp_loss),
       has_experts_(std::any_of(kinds.begin(), kinds.end(),
                                [](const Kind& kind) { return kind.model.experts.has_value(); })),

@@ -12,6 +12,7 @@
 #include "planner/lower/blocks/head_bias.h"
 #include "planner/lower/blocks/head_transform.h"
 #include "planner/lower/blocks/layer_kind.h"
+#include "planner/lower/blocks/vision_tower.h"
 
 namespace zplan {
 
@@ -55,6 +56,7 @@ class Decoder {
   const std::optional<HeadTransform>& head_transform() const { return head_transform_; }
   const std::optional<HeadBias>& head_bias() const { return head_bias_; }
   const Head& head() const { return head_; }
+  const std::optional<VisionTower>& tower() const { return tower_; }
   const std::vector<MtpModule>& mtp() const { return mtp_; }
   double mtp_loss() const { return mtp_loss_; }  // all modules' share of the loss
   bool has_experts() const { return has_experts_; }
@@ -72,6 +74,7 @@ class Decoder {
           const KernelSet& kernels);
   static std::vector<Kind> kinds_of(const ModelConfig& model, const Plan& plan, PatternTurns turns);
   static std::vector<Kind> kinds_of_pattern(const ModelConfig& model, bool in_turns);
+  static std::vector<Kind> kinds_beside_tower(const ModelConfig& model);
   static std::vector<LayerKind> make_layers(const std::vector<Kind>& kinds, const Maker& maker);
 
   ParamTable params_;  // as the blocks below state them, in the order of a forward
@@ -86,6 +89,7 @@ class Decoder {
   std::optional<HeadBias> head_bias_;
   Head head_;
   std::vector<MtpModule> mtp_;
+  std::optional<VisionTower> tower_;
   double mtp_loss_;
   bool has_experts_, sees_both_ways_;
   std::optional<Attributes> logit_scale_;

@@ -12,7 +12,7 @@ Linear::Linear(LayerMaker& maker, Part part, std::string_view tensor, const Line
   const InitStd std = maker.naming.std();
   const bool is_cut = cut_ != Split::Kind::kNone;
   const Split split = by_rows() ? Split{cut_, {}} : is_cut ? Split{cut_, shape.out} : Split{};
-  if (Lora::is_beside(maker.plan, part))
+  if (!maker.params.is_in_tower() && Lora::is_beside(maker.plan, part))
     lora_.emplace(maker, part, tensor,
                   LoraShape{.in = shape.in, .out = out, .split = split, .tokens = shape.tokens},
                   of);

@@ -1,5 +1,7 @@
 #include "planner/lower/blocks/naming.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "planner/core/error.h"
@@ -124,6 +126,11 @@ constexpr Row kRows[] = {
     {"head_dense", {"transformer.head.dense", "model.head.dense"}},
     {"head_norm", {"transformer.head.ln", "model.head.norm"}},
     {"head", {"lm_head", "lm_head"}},
+    // These are of a vision tower, which has the names of its layers with "visual" before them.
+    {"patch", {"", "model.patch_embed.proj"}},
+    {"patch_position", {"", "model.pos_embed"}},
+    {"patch_norm", {"", "model.patch_norm"}},
+    {"projector", {"", "model.merger.{}"}},
 };
 
 // GPT-2 divides by sqrt(2 L) in the matrices that feed the residual stream [Radford19 sec 2.3].
@@ -137,10 +144,26 @@ Naming::Naming(const ModelConfig& model) : family_(model.architecture), std_{kIn
     std_.output /= std::sqrt(2.0 * static_cast<double>(model.layers));
 }
 
+Naming Naming::of_tower(const ModelConfig& model, std::int64_t first_layer) {
+  ModelConfig like = model;
+  like.architecture = Architecture::kLlama;
+  Naming own(like);
+  own.tower_ = first_layer;
+  return own;
+}
+
+// In the name of a tensor "{-n}" stands for the number of a layer less n.
 std::string Naming::of(std::string_view tensor, std::string_view suffix) const {
   for (const Row& row : kRows) {
     if (row.tensor != tensor) continue;
     std::string name(row.names[static_cast<std::size_t>(family_)]);
+    if (tower_) {
+      constexpr std::string_view kModelPrefix = "model.";
+      name.insert(kModelPrefix.size(), "visual.");
+      if (const std::size_t at = name.find("layers.{}"); at != std::string::npos)
+        name.replace(at, std::string_view("layers.{}").size(),
+                     fmt::format("blocks.{{-{}}}", *tower_));
+    }
     if (const std::size_t at = name.find("{}"); layer_ && at != std::string::npos)
       name.replace(at, 2, std::to_string(*layer_));
     return name.append(suffix);

@@ -24,6 +24,8 @@ class Naming {
   // "qkv", ".bias" -> "transformer.h.{}.attn.c_attn.bias"
   std::string of(std::string_view tensor, std::string_view suffix) const;
   InitStd std() const { return std_; }
+  // The same of a vision tower, whose layers are those from this one on and count from 0.
+  static Naming of_tower(const ModelConfig& model, std::int64_t first_layer);
   // The same with the number of a layer in the place of "{}".
   Naming of_layer(std::int64_t layer) const {
     Naming own = *this;
@@ -34,6 +36,7 @@ class Naming {
  private:
   Architecture family_;
   std::optional<std::int64_t> layer_;
+  std::optional<std::int64_t> tower_;  // its first layer
   InitStd std_;
 };
 

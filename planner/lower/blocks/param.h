@@ -74,6 +74,10 @@ class ParamTable {
     begin(std::move(name), part);
     begun_->experts = true;
   }
+  // What is added from here on is of a vision tower, of its projectors or of the model.
+  enum class Tower : std::uint8_t { kNone, kTower, kProjector };
+  void enter(Tower tower) { tower_ = tower; }
+  bool is_in_tower() const { return tower_ != Tower::kNone; }
   // `layers`: that are of the kind; none: kinds come in turn.
   void begin_kind(std::string name, LayerRange layers = {}) {
     kinds_.push_back({std::move(name), layers});
@@ -96,6 +100,8 @@ class ParamTable {
 
  private:
   bool is_trained(const ParamSpec& spec) const {
+    if (tower_ == Tower::kTower) return train_.has_trained_tower();
+    if (tower_ == Tower::kProjector) return train_.has_trained_projector();
     if (train_.what == Trained::kLora) return spec.is_factor || is_saved(operators_.back().part);
     return train_.what == Trained::kAll || operators_.back().held == Held::kByLayer;
   }
@@ -118,6 +124,7 @@ class ParamTable {
   std::vector<ParamKind> kinds_;
   std::vector<Operator> operators_;
   std::optional<Operator> begun_;
+  Tower tower_ = Tower::kNone;
   std::vector<ParamSpec> specs_;
 };
 

@@ -27,7 +27,8 @@ struct Split {
   friend bool operator==(const Split&, const Split&) = default;
 };
 
-// A global tensor, or one per layer ("{}" in the name is the layer index).
+// A global tensor, or one per layer ("{}" in the name is the layer index, "{-n}" that
+// less n).
 struct Tensor {
   std::string name;  // Hugging Face name
   Shape shape;       // [in, out] for matrices, [V, h] for the token embedding

@@ -9,8 +9,8 @@ namespace zplan {
 
 enum class ModelEnd : std::uint8_t { kNone, kEmbedding, kHead };
 
-// What is looked up, and the norm of what an encoder gives, or what follows the last layer; kNone:
-// a part of layers, or of no model.
+// What is looked up, the norm of what an encoder gives, a vision tower around its layers, or what
+// follows the last layer; kNone: a part of layers, or of no model.
 constexpr ModelEnd model_end_of(Part part) {
   switch (part) {
     case Part::kEmbedding:
@@ -18,6 +18,13 @@ constexpr ModelEnd model_end_of(Part part) {
     case Part::kPosition:
     case Part::kEncoderPosition:
     case Part::kEncoderNorm:
+    case Part::kPatches:
+    case Part::kPatchPosition:
+    case Part::kPatchNorm:
+    case Part::kProjector:
+    case Part::kProjectorNorm:
+    case Part::kProjectorActivation:
+    case Part::kImageRows:
       return ModelEnd::kEmbedding;
     case Part::kFinalNorm:
     case Part::kHeadDense:

@@ -118,4 +118,13 @@ ZPLAN_PART(StateInputNorm, "state_input_norm")
 ZPLAN_PART(StateOutputNorm, "state_output_norm")
 ZPLAN_PART(StepUp, "step_up")
 
+// These are of a vision tower: what is before its layers, behind them, and its tokens in the text.
+ZPLAN_PART(Patches, "patches")
+ZPLAN_PART(PatchPosition, "patch_position")
+ZPLAN_PART(PatchNorm, "patch_norm")
+ZPLAN_PART(Projector, "projector")
+ZPLAN_PART(ProjectorNorm, "projector_norm")
+ZPLAN_PART(ProjectorActivation, "projector_activation")
+ZPLAN_PART(ImageRows, "image_rows")
+
 #undef ZPLAN_PART

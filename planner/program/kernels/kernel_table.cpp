@@ -465,6 +465,13 @@ Demand scaled_columns(Operands o) {
           .bytes = size_of(o[0].dtype) * (2 * elements)};
 }
 
+// Moves the rows of images alone, whatever else is in the other operand; what is taken is zeroed.
+template <int image>
+Demand rows_of_images(Operands o) {
+  const std::int64_t passes = image == 0 ? 2 : 3;
+  return {.kind = WorkKind::kMemory, .bytes = o[image].bytes() * passes};
+}
+
 Demand host_work(Operands o) { return {.kind = WorkKind::kHost, .bytes = traffic(o)}; }
 
 constexpr auto kMem = WorkKind::kMemory;

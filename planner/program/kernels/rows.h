@@ -845,9 +845,8 @@ ZPLAN_KERNEL(
     .scratch = choose_keys_scratch, .source = "[DeepSeek25b Eq.1]",
     .what =
         "A query and a key up to its own score sum weights ReLU(q k) / sqrt(n e). Of each query "
-        "the "
-        "i keys that score highest, of equal ones the earlier ones, in their order; -1 where there "
-        "are no more.")
+        "the i keys that score highest, of equal ones the earlier ones, in their order; -1 where "
+        "there are no more.")
 ZPLAN_KERNEL(
     ChooseKeysBackward, "choose_keys_backward",
     .operands =
@@ -857,9 +856,9 @@ ZPLAN_KERNEL(
     .sets = Sets::kPlannedOnCuda, .source = "[DeepSeek25b Eq.4]",
     .what =
         "Is the gradient, times the loss scale, of the mean over global_tokens of KL(p | softmax "
-        "of "
-        "the scores), over the keys that were chosen; p is what all `heads` give a key, divided by "
-        "their number. Of that sum a rank has its heads' part in `given`, and it gives that part "
+        "of the scores), over the keys that were chosen; p is what all `heads` give a key, divided "
+        "by their number. Of that sum a rank has its heads' part in `given`, and it gives that "
+        "part "
         "of the gradient, one of `ranks`.")
 ZPLAN_KERNEL(ChosenAttentionForward, "chosen_attention_forward",
              .operands = "qkv:rc[b,s,g,w] chosen:ri[b,s,i] out:wc[b,s,a,v] lse:wt[b,a,s] scratch:s",
@@ -867,8 +866,7 @@ ZPLAN_KERNEL(ChosenAttentionForward, "chosen_attention_forward",
              .source = "[DeepSeek25b Eq.2]",
              .what =
                  "Is attention_forward of the keys that are chosen for each query. The products "
-                 "are those of "
-                 "all keys up to its own, as with a mask.")
+                 "are those of all keys up to its own, as with a mask.")
 ZPLAN_KERNEL(ChosenAttentionBackward, "chosen_attention_backward",
              .operands =
                  "dout:rc[b,s,a,v] qkv:rc[b,s,g,w] chosen:ri[b,s,i] out:rc[b,s,a,v] lse:rt[b,a,s] "
@@ -914,8 +912,7 @@ ZPLAN_KERNEL(
     .traffic = Traffic::kCompulsory, .source = "[Gu23 sec 3]",
     .what =
         "Each of c channels has a state of n numbers; `vectors` are B and C of all tokens. With dt "
-        "= "
-        "softplus(step) a state becomes exp(-exp(a_log) dt) of it plus dt x B, and y is its "
+        "= softplus(step) a state becomes exp(-exp(a_log) dt) of it plus dt x B, and y is its "
         "product with C, plus d x.")
 ZPLAN_KERNEL(SelectiveScanBackward, "selective_scan_backward",
              .operands =
@@ -955,5 +952,34 @@ ZPLAN_KERNEL(
     .kind = kMem, .demand = short_convolution<1, 2, 7>, .sets = Sets::kPlannedOnCuda,
     .source = "[Liquid25]",
     .what = "Is the gradient of short_convolution_forward, whose products it computes again.")
+
+// These are of images in front of a text model (models/vision_shape.h).
+ZPLAN_KERNEL(
+    LoadPixels, "load_pixels", .operands = "pixels:wt[T,c]",
+    .attributes = "sequences global_batch first rows", .kind = kHost, .demand = host_work,
+    .sets = Sets::kPlannedOnCuda, .source = "[derived]",
+    .what =
+        "Draws the patches of a micro-batch of `sequences` of all replicas, `rows` of each "
+        "sequence, from a normal distribution by the run's seed, the sample and the place in its "
+        "patches; `first` is the rank's first sequence.")
+ZPLAN_KERNEL(PutRows, "put_rows", .operands = "y:rc[R,h] x:uc[T,h]",
+             .attributes = "sequence rows first?", .kind = kMem, .demand = rows_of_images<0>,
+             .sets = Sets::kPlannedOnCuda, .source = "[Liu23b sec 4.1]",
+             .what =
+                 "The first `rows` tokens of each sequence of `sequence` tokens become those of y. "
+                 "x begins with token `first` of all sequences.")
+ZPLAN_KERNEL(TakeRows, "take_rows", .operands = "dx:uc[T,h] dy:wc[R,h]",
+             .attributes = "sequence rows first?", .kind = kMem, .demand = rows_of_images<1>,
+             .sets = Sets::kPlannedOnCuda, .source = "[derived]",
+             .what =
+                 "Is the gradient of put_rows: dy has the rows that x took from y, 0 for those of "
+                 "tokens that dx does not have, and dx becomes 0 there.")
+ZPLAN_KERNEL(MeanRows, "mean_rows", .operands = "x:rc[T,h] y:wc[R,h]", .kind = kMem,
+             .demand = streaming<1, 0>, .sets = Sets::kPlannedOnCuda,
+             .source = "[Transformers models/gemma3/modeling_gemma3.py]",
+             .what = "Each row of y is the mean of T / R rows of x that come one after the other.")
+ZPLAN_KERNEL(MeanRowsGradient, "mean_rows_gradient", .operands = "dy:rc[R,h] dx:wc[T,h]",
+             .kind = kMem, .demand = streaming<1, 1>, .sets = Sets::kPlannedOnCuda,
+             .source = "[derived]", .what = "Is the gradient of mean_rows.")
 
 #undef ZPLAN_KERNEL

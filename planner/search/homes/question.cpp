@@ -112,7 +112,7 @@ class Asker {
   bool can_ask() const {
     const Plan& plan = q_.plan;
     return plan.gather.tiles() == 1 && plan.unit_layers() == 1 && plan.checkpoint_layers == 1 &&
-           model_.kind_layers() == 1 && !has_parts_of_backward(plan) &&
+           model_.kind_layers() == 1 && !model_.vision && !has_parts_of_backward(plan) &&
            !illegal(plan, shape_of(model_));
   }
 

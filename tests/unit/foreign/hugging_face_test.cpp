@@ -196,9 +196,28 @@ TEST(HuggingFace, SaysWhatItLeavesOut) {
               Contains(HasSubstr("quantization_config")));
   EXPECT_THAT(left_out(file("llama", R"("logit_scale": 2, "use_cache": true, "use_mrope": false)")),
               ElementsAre("unknown and left out: logit_scale"));
-  EXPECT_THAT(left_out(R"({"model_type": "gemma3", "vision_config": {}, "text_config":
-                           {"model_type": "gemma3_text"}})"),
-              Contains(HasSubstr("text part alone")));
+  EXPECT_THAT(left_out(R"({"model_type": "voxtral", "audio_config": {}, "text_config":
+                           {"model_type": "llama"}})"),
+              Contains("left out: audio_config and what joins it to the text part"));
+}
+
+// Without the tower's object the same file is a text model.
+TEST(HuggingFace, AssumesAnImageForEachSequenceOfAModelWithAVisionTower) {
+  const std::string text =
+      R"("hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 2)";
+  const HuggingFaceModel seen = read(file(
+      "qwen2_5_vl", text + R"(, "vision_config": {"depth": 4, "hidden_size": 1280, "num_heads": 16,
+                              "fullatt_block_indexes": [1, 3]})"));
+  ASSERT_TRUE(seen.model.vision.has_value());
+  EXPECT_EQ(seen.model.vision->images, 1);
+  EXPECT_EQ(seen.model.vision->patches, 32 * 32);
+  EXPECT_EQ(seen.model.vision->window, 8 * 8);
+  EXPECT_EQ(seen.model.vision->full_every, 2);
+  EXPECT_EQ(seen.model.vision->projector, "rmsnorm merge 5120+bias gelu 2048+bias");
+  std::vector<std::string> assumed;
+  for (const Assumption& one : seen.assumed) assumed.push_back(one.sentence);
+  EXPECT_THAT(assumed, Contains(HasSubstr("one of 1024 patches for each sequence, 256 tokens")));
+  EXPECT_FALSE(read(file("qwen2_5_vl", text)).model.vision.has_value());
 }
 
 TEST(HuggingFace, ReadsTheTextPartBesideTowers) {
@@ -207,10 +226,12 @@ TEST(HuggingFace, ReadsTheTextPartBesideTowers) {
            text + "}}";
   };
   const HuggingFaceModel llava = read(part("llava", R"("vocab_size": 32064)"));
-  EXPECT_EQ(parameter_count(llava.model),
+  EXPECT_EQ(parameter_count(llava.model) - vision_parameter_count(llava.model),
             parameter_count(read(file("llama", R"("vocab_size": 32064)")).model));
-  EXPECT_THAT(llava.left_out, ElementsAre("the text part alone is read, without vision_config and "
-                                          "what joins them to it"));
+  EXPECT_EQ(llava.model.vision->layers, 2);
+  EXPECT_THAT(llava.left_out, IsEmpty());
+  EXPECT_THAT(read(part("internvl", R"("model_type": "qwen2")")).left_out,
+              ElementsAre("left out: vision_config and what joins it to the text part"));
   EXPECT_EQ(read(part("some_new_type", R"("model_type": "qwen3")")).model.qk_norm, true);
   EXPECT_THAT(refused(part("some_new_type", "")),
               HasSubstr("/text_config: expected a \"model_type\""));

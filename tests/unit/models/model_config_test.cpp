@@ -76,6 +76,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "tiny-olmo2",
                                              "tiny-gpt",
                                              "tiny-deepseek",
+                                             "tiny-vision",
                                              "tiny-t5",
                                              "tiny-moe",
                                              "tiny-delta",
@@ -692,7 +693,14 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"expert_latent_size\", \"router_groups\", \"router_groups_per_token\", "
       "\"router_scores\", \"shared_expert_gate\", \"router_renormalises\", "
       "\"router_bias\", \"router_scale\", "
-      "\"balance_loss\", \"router_bias_rate\", \"source\", \"sources\", got "
+      "\"balance_loss\", \"router_bias_rate\", "
+      "\"vision_layers\", \"vision_hidden\", \"vision_heads\", \"vision_ffn\", "
+      "\"vision_patch\", \"vision_patches\", \"vision_images\", \"vision_merge\", "
+      "\"vision_positions\", \"vision_window\", \"vision_full_every\", "
+      "\"vision_rms_norm\", \"vision_gated_mlp\", \"vision_biases\", "
+      "\"vision_patch_bias\", \"vision_qk_norm\", \"vision_post_norms\", "
+      "\"vision_embedding_norm\", \"vision_rope\", \"vision_projector\", "
+      "\"source\", \"sources\", got "
       "unknown key "
       "\"rope\"");
   EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),

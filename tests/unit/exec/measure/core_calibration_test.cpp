@@ -50,6 +50,7 @@ TEST(CoreCalibration, EveryTimeIsPositiveAndEveryPlaceOccursOnce) {
 // codes and of recurrences take the rates.
 TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
   const std::set<KernelId> without{KernelId::kLoadBatch,
+                                   KernelId::kLoadPixels,
                                    KernelId::kStepScalars,
                                    KernelId::kClipCoefficient,
                                    KernelId::kReport,

@@ -321,7 +321,10 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "chosen_shares",
                                                "kimi_scan_forward",
                                                "kimi_scan_backward",
-                                               "scale_columns"};
+                                               "scale_columns",
+                                               "load_pixels",
+                                               "put_rows",
+                                               "take_rows"};
   EXPECT_EQ(found, expected);
   EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
               ElementsAre("heads", "theta", "direction", "first", "size", "stretch"));

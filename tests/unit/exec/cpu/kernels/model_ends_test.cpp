@@ -1,10 +1,11 @@
-// Segments and the bias of logits against plain formulas.
+// Segments, the bias of logits, rows of images and means of rows against plain formulas.
 #include "exec/cpu/kernels/model_ends.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "exec/cpu/kernels/image_rows.h"
 #include "tests/unit/exec/cpu/kernels/kernel_test_support.h"
 
 namespace zplan::exec::cpu {
@@ -50,6 +51,32 @@ TEST(AddBias, EachRowGainsTheBias) {
   const Values bias{10, 20, 30};
   add_bias<double>(2, 3, x.data(), bias.data());
   EXPECT_EQ(x, (Values{11, 22, 33, 14, 25, 36}));
+}
+
+// Tokens 3 to 8 of sequences of 4, of which the first two are of images, of one element.
+constexpr ImageRowsShape kImages{6, 1, 4, 2, 3};
+
+TEST(ImageRows, TakeThePlaceOfTheFirstTokensOfASequence) {
+  const Values images{10, 11, 12, 13, 14, 15};
+  Values x{1, 2, 3, 4, 5, 6};
+  put_rows<double>(kImages, images.data(), x.data());
+  EXPECT_EQ(x, (Values{1, 12, 13, 4, 5, 14}));
+}
+
+TEST(ImageRows, AreTakenOutOfTheGradientAndZeroWhereAnotherRankHasThem) {
+  Values dx{1, 2, 3, 4, 5, 6}, images(6, 77.0);
+  take_rows<double>(kImages, dx.data(), images.data(), 6);
+  EXPECT_EQ(images, (Values{0, 0, 2, 3, 6, 0}));
+  EXPECT_EQ(dx, (Values{1, 0, 0, 4, 5, 0}));
+}
+
+TEST(MeanRows, AreThoseOfNeighboursAndShareTheirGradient) {
+  const Values x{1, 2, 3, 4, 5, 6, 7, 8};
+  Values y(4), dx(8);
+  mean_rows<double>(x.data(), y.data(), 2, 2, 2);
+  EXPECT_EQ(y, (Values{2, 3, 6, 7}));
+  mean_rows_gradient<double>(y.data(), dx.data(), 2, 2, 2);
+  EXPECT_EQ(dx, (Values{1, 1.5, 1, 1.5, 3, 3.5, 3, 3.5}));
 }
 
 }  // namespace
