@@ -1,8 +1,8 @@
 #include "exec/memory/initial_state.h"
 
 #include <algorithm>
-#include <charconv>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <vector>
 
