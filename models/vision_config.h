@@ -1,5 +1,6 @@
-// How a model file says its vision tower (vision_shape.h), in fields that begin with "vision_", and
-// what of it the text model's sizes allow. A file with one of them has vision_layers.
+// A model file says its vision tower (vision_shape.h) in fields that begin with "vision_"; these
+// read and write them and check them against the text model. A file with one of them has
+// vision_layers.
 #pragma once
 
 #include <optional>
@@ -21,9 +22,9 @@ struct VisionProblem {
 };
 std::optional<VisionProblem> vision_contradiction(const ModelConfig& model);
 
-// The model whose layers are all as those of this model's tower. Its sequences are patches.
+// Returns the model whose layers are all as those of this model's tower. Its tokens are patches.
 ModelConfig tower_layers_of(const ModelConfig& model);
-// The model without its tower.
+// Returns the model without its tower.
 ModelConfig text_alone(ModelConfig model);
 
 }  // namespace zplan

@@ -47,7 +47,7 @@ struct ProjectorStep {
 };
 using Projector = std::vector<ProjectorStep>;
 
-// What a plan asks of a tower; all 0: there is none.
+// A plan asks these of a tower; they are 0 where there is none.
 struct VisionSizes {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;               // or the values of a patch, where these are more
@@ -79,10 +79,10 @@ struct VisionShape {
   bool rope = false;
   std::string projector;  // words; several projectors have ";" between them
 
-  // Patches of all images of a sequence, and the tokens of the text model that they become.
+  // These count the patches of all images of a sequence, and the tokens that they become.
   std::int64_t all_patches() const { return patches * images; }
   std::int64_t tokens() const { return all_patches() / merge; }
-  // Equal parts of a sequence's patches, of which a layer's attention sees one.
+  // Returns into how many equal parts, of which it sees one, a layer's attention cuts the patches.
   std::int64_t parts_of(std::int64_t layer) const {
     const bool whole = window == 0 || (full_every > 0 && (layer + 1) % full_every == 0);
     return whole ? images : all_patches() / window;
@@ -92,7 +92,7 @@ struct VisionShape {
   VisionSizes sizes() const;
 };
 
-// The vectors of a norm of this kind.
+// Counts the vectors of a norm of this kind.
 constexpr std::int64_t norm_vectors_of(ProjectorStep::Kind kind) {
   if (kind == ProjectorStep::Kind::kLayerNorm) return 2;
   return kind == ProjectorStep::Kind::kRmsNorm ? 1 : 0;

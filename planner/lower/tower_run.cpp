@@ -88,8 +88,8 @@ void TowerRun::cast_pixels() {
                 {read(flat(loaded_pixels_)), write(flat(pixels_))});
 }
 
-// From the forward to the backward of a micro-batch, as ModelEnds keeps values; what no backward
-// reads lives within the forward.
+// A value stays from the forward to the backward of a micro-batch, as ModelEnds keeps values; what
+// no backward reads lives within the forward.
 View TowerRun::kept(ValueSpec value) {
   value.name = "vision." + value.name;
   if (!keeps_ || (s_.chunks.size() == 1 && chunk_.in_flight == 1))
@@ -112,7 +112,7 @@ Normed TowerRun::kept_norm(const std::string& name, const Shape& y, bool has_mea
   return result;
 }
 
-// All patches, and those of a tensor parallel rank.
+// Returns the part of all patches that the tensor parallel rank works on between joint products.
 View TowerRun::own_rows(View whole) const {
   whole.shape.dims[0] = s_.local_tokens();
   return s_.own_part(whole, s_.tensor_group().axes);

@@ -1,9 +1,9 @@
-// Forward and backward of a vision tower on the stage with the first layers: patches are loaded,
-// go through the tower and its projectors, and what these give takes the place of the first tokens
-// of each sequence. Its layers are ordinary ones of sizes of their own, which the stage has while
-// they are emitted; with sequence parallelism ranks have parts of the patches between their joint
-// work, and all of them before and behind the layers. A tower that is not trained goes forward
-// only and keeps nothing.
+// This emits a vision tower on the stage with the first layers, forward and backward: patches are
+// loaded, go through the tower and its projectors, and what these give takes the place of the first
+// tokens of each sequence. Its layers are ordinary ones of sizes of their own, which the stage has
+// while they are emitted; with sequence parallelism ranks have parts of the patches between their
+// joint work, and all of them before and behind the layers. A tower that is not trained goes
+// forward only and keeps nothing.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ class TowerRun {
 
   // Loads the patches of the micro-batch, of all its images.
   void load();
-  // From the patches to the rows of images.
+  // Computes the rows of images from the patches.
   void forward();
   // Puts them among the tokens that were looked up, x [T, h] of the rank's.
   void put(const View& x);

@@ -1,4 +1,4 @@
-// Rows of images among those of tokens, and means of rows.
+// These put rows of images among those of tokens, take them out again, and average rows.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct ImageRowsShape {
 
 template <typename T>
 void put_rows(const ImageRowsShape& shape, const T* y, T* x);
-// `rows`: of dy.
+// The last argument counts the rows of dy.
 template <typename T>
 void take_rows(const ImageRowsShape& shape, T* dx, T* dy, std::int64_t rows);
 

@@ -99,7 +99,8 @@ std::string model_words(const Plan& plan, const ModelConfig& model) {
                                 : plan.train.what == Trained::kLayers ? ", 4 of the frozen head's"
                                                                       : "";
   return fmt::format("{} N + {} per token{}{}", has_lora ? 4 : 6, attention_words(model), more,
-                     model.experts ? ", N active" : "");
+                     model.experts ? ", N active" : "") +
+         (model.vision ? ", and the vision tower's" : "");
 }
 
 Value experts_value(const std::optional<ExpertLoad>& load) {

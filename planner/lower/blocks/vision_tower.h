@@ -1,5 +1,5 @@
-// What stands around the layers of a vision tower (models/vision_shape.h): the product of patches
-// with their positions and norm, and the projectors to the columns of the text model. Every tensor
+// This has what stands around the layers of a vision tower (models/vision_shape.h): the product of
+// patches with positions and norm, and projectors to the columns of the text model. Every tensor
 // parallel rank has all of both and works on all patches; the layers between them are ordinary
 // ones, of sizes of their own.
 #pragma once
@@ -16,15 +16,15 @@ class PatchEmbedding {
  public:
   PatchEmbedding(Maker& maker, const VisionShape& vision);
 
-  // `sum`: before the norm; x itself where there is none.
+  // The sum is what the norm reads; without a norm it is x itself and is not used.
   struct Result {
     View sum;
     Normed normed;
   };
   const std::optional<NormBlock>& norm() const { return norm_; }
-  // Of patches [T, c] of images, T = b s, to [T, h].
+  // Turns patches [T, c] of all images into the input of the layers, [T, h].
   void forward(Emission& to, const View& pixels, const Result& result) const;
-  // From the gradient of x.
+  // Gives the gradients of its parameters from that of the layers' input.
   void backward(Emission& to, const View& pixels, const Result& result, const View& dx) const;
 
  private:
@@ -37,13 +37,13 @@ class PatchEmbedding {
   std::optional<NormBlock> norm_;
 };
 
-// A step of a projector, from [T, in] to [T, out] or, where patches become tokens, [T / m, out].
+// A step of a projector turns [T, in] into [T, out] or, where patches become tokens, [T / m, out].
 class ProjectorBlock {
  public:
-  // `number` among the steps of all projectors.
+  // The number tells the steps of all projectors apart.
   ProjectorBlock(Maker& maker, const ProjectorStep& step, std::int64_t merge, std::int64_t number);
 
-  // What it gives: of a norm with its statistics. Patches side by side are the same bytes.
+  // Returns whether what it gives are the same bytes as x: patches side by side.
   bool is_view() const { return step_.kind == ProjectorStep::Kind::kMerge; }
   const std::optional<NormBlock>& norm() const { return norm_; }
   Shape result(const Shape& x) const;
@@ -75,7 +75,7 @@ struct VisionTower {
   bool is_trained, has_trained_projectors;
 };
 
-// The sizes of the stage while it lives are those of the tower.
+// While it lives, the sizes of the stage are those of the tower.
 class InVisionTower {
  public:
   InVisionTower(Sizes& sizes, const VisionShape& vision);
