@@ -265,7 +265,7 @@ constexpr Row kRows[] = {
      [](const ModelConfig& m) {
        return of_experts(m, [](const ExpertShape& e) { return e.balance; });
      },
-     {"deepseek_v2", "deepseek_v3", "dots1", "glm4_moe"}},
+     {"deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "glm4_moe", "glm_moe_dsa"}},
     // The loss of balance is added to that of the tokens where the router's logits are given out.
     {{"output_router_logits"},
      [](const ModelConfig& m) { return Value(m.balances_experts()); },

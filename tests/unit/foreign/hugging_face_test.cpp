@@ -276,6 +276,18 @@ TEST(HuggingFace, CountsFamiliesWithExperts) {
   EXPECT_EQ(count("dots1", R"("n_routed_experts": 128, "num_experts_per_tok": 6,
                    "n_shared_experts": 2, "first_k_dense_replace": 1, "hidden_size": 4096)"),
             142'774'381'696);  // dots.llm1
+  EXPECT_EQ(count("deepseek_v32", ""), 671'877'944'064);
+  EXPECT_EQ(count("glm_moe_dsa", ""), 743'911'218'432);  // GLM-5
+}
+
+TEST(HuggingFace, EachLayerHasAnIndexerOfItsOwn) {
+  EXPECT_EQ(read(file("deepseek_v32")).model.index->keys, 2048);
+  EXPECT_THAT(refused(file("glm_moe_dsa", R"("indexer_types": ["full", "shared"])")),
+              HasSubstr("/indexer_types/1: expected \"full\": each layer has an indexer"));
+  EXPECT_THAT(refused(file("glm_moe_dsa", R"("index_topk_freq": 4)")),
+              HasSubstr("expected 1: each layer has an indexer"));
+  EXPECT_THAT(refused(file("glm_moe_dsa", R"("mlp_layer_types": ["dense", "sparse"])")),
+              HasSubstr("layers with an MLP are the first ones"));
 }
 
 TEST(HuggingFace, ReadsOneKeyForAllHeadsAndBiasesOfAttentionAlone) {
