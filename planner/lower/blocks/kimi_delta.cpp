@@ -72,7 +72,7 @@ View LowProduct::gradient(LayerPass& to) const {
 void LowProduct::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   const View dlow = to.handed(down_.part(), dlow_.c_str(), {dy.shape[0], low_width_}, false);
   up_.backward(to, to[low_], dy, write(dlow));
-  down_.backward(to, x, dlow, dx);
+  down_.backward(to, x, dlow, update(dx));
 }
 
 KimiDelta::KimiDelta(LayerMaker& maker, const KimiShape& shape, std::int64_t norm_epsilon)
@@ -167,10 +167,10 @@ void KimiDelta::backward(LayerPass& to, const View& x, const View& dy, const Vie
     mix_backward(to, dnormed, din, ddecay, dgate);
   else
     take_gradients(to);
-  // The first product comes last: it closes the gradients of the unit.
-  decay_.backward(to, x, ddecay, to.add_tiles(dx));
-  gate_.backward(to, x, dgate, update(dx));
-  in_.backward(to, x, din, update(dx));
+  in_.backward(to, x, din, to.add_tiles(dx));
+  // Decays come last: they close the gradients of a unit that has them and the gate.
+  gate_.backward(to, x, dgate, dx);
+  decay_.backward(to, x, ddecay, dx);
 }
 
 }  // namespace zplan

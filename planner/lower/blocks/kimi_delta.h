@@ -30,8 +30,9 @@ class LowProduct {
   void forward(LayerPass& to, const View& x) const;
   // The gradient of what it gives, for backward.
   View gradient(LayerPass& to) const;
-  // Writes dx or, as its access says, adds to it.
+  // Adds to dx.
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const;
+  Use use() const { return up_.use(); }
   const View& result(const LayerPass& to) const { return to[out_]; }
 
  private:
@@ -45,7 +46,7 @@ class KimiDelta : public Body {
  public:
   KimiDelta(LayerMaker& maker, const KimiShape& shape, std::int64_t norm_epsilon);
 
-  std::vector<Use> uses() const override { return {in_.use(), out_.linear.use()}; }
+  std::vector<Use> uses() const override { return {decay_.use(), in_.use(), out_.linear.use()}; }
   BodyResult result() const override { return out_; }
   void forward(LayerPass& to, const View& x) const override;
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
