@@ -499,6 +499,7 @@ bool goes_with(const Plan& plan, const ModelConfig& model) {
   if (plan.parallel.ring > 1 && !model.has_plain_scores()) return false;
   if (model.encoder_layers > 0 || model.mtp_layers > 0) return !illegal(plan, shape_of(model));
   if (model.has_states() && (plan.parallel.cp > 1 || plan.gather.tiles() > 1)) return false;
+  if (model.index && plan.parallel.cp > 1) return false;
   if (!model.experts) return !is_of_experts;
   return plan.gather.tiles() == 1 && (plan.parallel.cp == 1 || !model.balances_experts()) &&
          (plan.unit_layers() == 1 || model.first_layers() == 0);
@@ -544,7 +545,8 @@ void expect_like_one_rank(const Mixed& mixed, const TrainedChoice& trained, Trie
     if (!goes_with(plan, model.experts ? model : of_every_second)) continue;
     const std::int64_t pieces = plan.parallel.tp * plan.exchange_ranks() * plan.gather.tiles();
     const bool replays_scores = plan.recompute.front().mode == Recompute::kSelective;
-    if (replays_scores && model.layer.attention_sinks) plan.recompute = {{Recompute::kFull, 0}};
+    if (replays_scores && (model.layer.attention_sinks || model.index))
+      plan.recompute = {{Recompute::kFull, 0}};
     if (model.kv_heads % pieces != 0 || of_every_second.kv_heads % pieces != 0) continue;
     const std::int64_t kinds = mixed.of_every_second == nullptr ? model.kind_layers() : 2;
     bool cuts_turns = false;
