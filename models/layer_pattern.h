@@ -35,7 +35,7 @@ enum class Mixer : std::uint8_t {
 };
 enum class FeedForward : std::uint8_t { kNone, kMlp, kExperts };
 
-// Whether a mixer has attention, and Mamba-2.
+// These say whether a mixer has attention, and whether it has Mamba-2.
 constexpr bool attends(Mixer mixer) { return mixer == Mixer::kAttention || mixer == Mixer::kBoth; }
 constexpr bool has_mamba(Mixer mixer) { return mixer == Mixer::kMamba || mixer == Mixer::kBoth; }
 

@@ -70,13 +70,13 @@ std::int64_t mtp_projection_count(const ModelConfig& model);
 std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel,
                           std::int64_t tiles = 1);
 
-// Of the vision tower with its projectors (vision_shape.h), which parameter_count() has, too: of a
-// layer what a layer of its sizes has; outside W of a patch, learned positions, a norm, and what
-// steps of projectors have.
+// Counts the parameters of the vision tower with its projectors (vision_shape.h), which
+// parameter_count() has, too: of a layer what a layer of its sizes has; outside W of a patch,
+// learned positions, a norm, and what steps of projectors have.
 std::int64_t vision_parameter_count(const ModelConfig& model);
-// What the forward of the tower does for the images of a sequence: two flop for each element of a
-// matrix and row, and two products of 2 T t h in each layer, of T patches that see t each. It is no
-// part of the flop per token, and three times of the flop per step.
+// Counts what the forward of the tower does for the images of a sequence: two flop for each element
+// of a matrix and row, and two products of 2 T t h in each layer, of T patches that see t each. It
+// is no part of the flop per token, and three times of the flop per step.
 Flops vision_flops_per_sequence(const ModelConfig& model);
 
 Flops model_flops_per_token(const ModelConfig& model);

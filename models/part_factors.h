@@ -8,11 +8,12 @@
 
 namespace zplan {
 
-// In units of 1e-9.
+// The factors are in units of 1e-9.
 struct PartFactors {
   static constexpr std::int64_t kOne = 1'000'000'000;
 
-  // Of Mamba-2: the gate, what the state takes, B, C, steps, and the input of its last product.
+  // Mamba-2 has these: of the gate, of what the state takes, of B, C and steps, and of the input of
+  // its last product.
   std::int64_t mamba_z = kOne, mamba_x = kOne, mamba_b = kOne, mamba_c = kOne, mamba_dt = kOne;
   std::int64_t mamba_out = kOne;
   std::int64_t query = kOne, key = kOne, value = kOne;  // of attention, before positions

@@ -41,7 +41,8 @@ struct CheckpointBuffers {
   void declare(const Declare& declare) const;
 };
 
-// Whether inputs stay for a backward; of layers that go forward only they pass through a ring.
+// This says whether inputs stay for a backward; those of layers that only go forward pass through a
+// ring.
 enum class KeepsInputs : std::uint8_t { kYes, kNo };
 
 class Checkpoints {

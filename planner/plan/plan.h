@@ -408,7 +408,7 @@ struct ModelShape {
   bool whole_qk_norm = false;         // queries and keys are normalised over all heads together
   bool bare_first_branch = false;     // the first layer lacks a norm that the others have
   bool tied = false;                  // the embedding is the output head too
-  // Of a vision tower in front of it; 0 layers: there is none.
+  // These are of a vision tower in front of it; with 0 layers there is none.
   std::int64_t vision_layers = 0;
   std::int64_t vision_hidden = 0;   // or the values of a patch, where these are more
   std::int64_t vision_ffn = 0;      // or the widest of its projectors

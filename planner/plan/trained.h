@@ -42,8 +42,8 @@ enum class BaseType : std::uint8_t { kCompute, kF32, kNf4, kNf4Double, kFp4, kFp
 // the layers: PEFT's modules_to_save.
 enum class LoraSaved : std::uint8_t { kNone, kEmbedding, kHead, kBoth };
 
-// What of a vision tower is trained: all of it where the plan trains every parameter and nothing
-// with LoRA, whose factors it has not; its projectors alone; nothing.
+// This says what of a vision tower is trained: all of it where the plan trains every parameter, and
+// nothing with LoRA, whose factors it has not; its projectors alone; nothing.
 enum class VisionTrained : std::uint8_t { kModel, kProjector, kNone };
 
 inline constexpr std::array<std::string_view, 3> kTrainedWords{"all", "layers", "lora"};

@@ -170,7 +170,7 @@ KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, 
     if (!alone[i] || is_before(program, node.block, first)) continue;
     const bool is_further = is_behind(program, node.block, layers);
     const bool of_tower = is_further && behind == Behind::kTower;
-    // Whether these layers are replayed is another decision.
+    // A decision of its own says whether these layers are replayed.
     if (of_tower && node.role.phase == Phase::kRecompute) continue;
     PassTimes& own = of_tower     ? times.embedding
                      : is_further ? times.head

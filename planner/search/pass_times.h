@@ -25,7 +25,7 @@ struct KernelTimes {
 // Whether plans with the same operands run the kernel wherever they keep states.
 bool is_common(const Node& node);
 
-// What the layers behind those of the model are of.
+// The layers behind those of the model are of one of these.
 enum class Behind : std::uint8_t { kModules, kTower };
 
 // `first`: so many of the layers, at the begin, are not measured. `waits`: whether collectives

@@ -1,4 +1,4 @@
-// What recurrences by the delta rule share: queries and keys of unit length. Internal to
+// Recurrences by the delta rule share this: queries and keys of unit length. It is internal to
 // exec/cpu/kernels.
 #pragma once
 

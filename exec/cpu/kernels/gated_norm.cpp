@@ -17,7 +17,7 @@ Place place_of(const GatedNormShape& s, std::int64_t row, std::int64_t part) {
   return {row * s.width + at, row * s.wide + at, s.gains == s.width ? at : 0};
 }
 
-// What x is multiplied by, of a gate, and its slope.
+// Returns what x is multiplied by, of a gate; the next one returns its slope.
 template <typename C>
 C gate_of(const GatedNormShape& s, C z) {
   return s.sigmoid ? sigmoid(z) : silu(z);

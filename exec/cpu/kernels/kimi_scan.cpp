@@ -23,7 +23,7 @@ KimiPlaces kimi_places(const KimiScanShape& s, std::int64_t sequence, std::int64
           row * s.values() + head * s.value_size};
 }
 
-// What a token does to a state: the decay of each channel, and how much it learns.
+// A token does this to a state: each channel decays, and it learns so much.
 template <typename C>
 struct KimiStep {
   C rate, beta;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMostState = 512;  // numbers of a channel
 
-// One channel at a time: the negative rates of its decays.
+// Sets the negative rates of the decays of one channel.
 template <typename C, typename T>
 void set_rates(const SelectiveScanShape& s, const T* a_log, std::int64_t channel, C* rates) {
   for (std::int64_t n = 0; n < s.state; ++n)

@@ -41,7 +41,7 @@ template <typename T, typename G>
 void delta_scan_backward(const DeltaScanShape& shape, const DeltaScanBackward<T, G>& x,
                          Scratch scratch);
 
-// As those, of which each channel of a key decays by itself.
+// These are the same, but for decays: each channel of a key has its own.
 template <typename T>
 void kimi_scan_forward(const KimiScanShape& shape, const KimiScanForward<T>& x, Scratch scratch);
 template <typename T, typename G>

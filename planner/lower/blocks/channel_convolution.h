@@ -21,7 +21,7 @@ class ChannelConvolution {
  public:
   ChannelConvolution(LayerMaker& maker, const std::string& tensor, const ConvolutionKind& kind);
 
-  // From the columns of x [b, s, w] from `first` on to y [b, s, c].
+  // Writes y [b, s, c] from the columns of x [b, s, w] from `first` on.
   void forward(LayerPass& to, const View& x, std::int64_t first, const View& y) const;
   // Overwrites those columns of dx with their gradient.
   void backward(LayerPass& to, const View& dy, const View& x, std::int64_t first,

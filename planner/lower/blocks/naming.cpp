@@ -69,7 +69,8 @@ constexpr Row kRows[] = {
     {"delta_norm", {"transformer.h.{}.linear_attn.norm", "model.layers.{}.linear_attn.norm"}},
     {"delta_out",
      {"transformer.h.{}.linear_attn.out_proj", "model.layers.{}.linear_attn.out_proj"}},
-    // Of Kimi delta attention; queries, keys, values and b stand side by side in the first.
+    // These are of Kimi delta attention: queries, keys, values and b stand side by side in the
+    // first.
     {"kda_in", {"transformer.h.{}.kda.in_proj", "model.layers.{}.self_attn.in_proj"}},
     {"kda_decay_down", {"transformer.h.{}.kda.f_a_proj", "model.layers.{}.self_attn.f_a_proj"}},
     {"kda_decay_up", {"transformer.h.{}.kda.f_b_proj", "model.layers.{}.self_attn.f_b_proj"}},
@@ -80,7 +81,7 @@ constexpr Row kRows[] = {
     {"kda_a_log", {"transformer.h.{}.kda.A_log", "model.layers.{}.self_attn.A_log"}},
     {"kda_norm", {"transformer.h.{}.kda.o_norm", "model.layers.{}.self_attn.o_norm"}},
     {"kda_out", {"transformer.h.{}.kda.o_proj", "model.layers.{}.self_attn.o_proj"}},
-    // Of Mamba-1; Hugging Face has the three products of x_proj side by side.
+    // These are of Mamba-1: Hugging Face has the three products of x_proj side by side.
     {"mamba1_in", {"transformer.h.{}.mamba.in_proj", "model.layers.{}.mamba.in_proj"}},
     {"mamba1_conv", {"transformer.h.{}.mamba.conv1d", "model.layers.{}.mamba.conv1d"}},
     {"mamba1_step_down", {"transformer.h.{}.mamba.x_proj_dt", "model.layers.{}.mamba.x_proj_dt"}},
@@ -96,7 +97,7 @@ constexpr Row kRows[] = {
     {"mamba1_a_log", {"transformer.h.{}.mamba.A_log", "model.layers.{}.mamba.A_log"}},
     {"mamba1_d", {"transformer.h.{}.mamba.D", "model.layers.{}.mamba.D"}},
     {"mamba1_out", {"transformer.h.{}.mamba.out_proj", "model.layers.{}.mamba.out_proj"}},
-    // Of gated short convolutions.
+    // These are of gated short convolutions.
     {"short_in", {"transformer.h.{}.conv.in_proj", "model.layers.{}.conv.in_proj"}},
     {"short_conv", {"transformer.h.{}.conv.conv", "model.layers.{}.conv.conv"}},
     {"short_out", {"transformer.h.{}.conv.out_proj", "model.layers.{}.conv.out_proj"}},
@@ -152,7 +153,7 @@ Naming Naming::of_tower(const ModelConfig& model, std::int64_t first_layer) {
   return own;
 }
 
-// In the name of a tensor "{-n}" stands for the number of a layer less n.
+// Names of tensors may hold "{-n}", which stands for the number of a layer less n.
 std::string Naming::of(std::string_view tensor, std::string_view suffix) const {
   for (const Row& row : kRows) {
     if (row.tensor != tensor) continue;

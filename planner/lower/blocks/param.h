@@ -74,7 +74,7 @@ class ParamTable {
     begin(std::move(name), part);
     begun_->experts = true;
   }
-  // What is added from here on is of a vision tower, of its projectors or of the model.
+  // Parameters that are added next belong to a vision tower, to its projectors or to the model.
   enum class Tower : std::uint8_t { kNone, kTower, kProjector };
   void enter(Tower tower) { tower_ = tower; }
   bool is_in_tower() const { return tower_ != Tower::kNone; }

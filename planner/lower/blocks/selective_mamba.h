@@ -39,13 +39,13 @@ class SelectiveMamba : public Body {
   };
   static Short make_short(LayerMaker& maker, const SelectiveShape& shape, std::size_t which,
                           std::int64_t epsilon);
-  // What is normalised: r, or B or C side by side, as one of them.
+  // Returns what is normalised: r, or B or C side by side, as one of them.
   View one_of(View vectors, std::size_t which) const;
   View normed(const LayerPass& to, std::size_t which) const;
   Normed result_of(const LayerPass& to, std::size_t which) const {
     return {normed(to, which), {}, to[shorts_[which].rstd]};
   }
-  // What all of them have side by side, [T l], as that of one.
+  // Returns, of what all of them have side by side, [T l], the part of one.
   static View of_short(View all, const Short& each, std::int64_t tokens);
   View by_sequence(View of, std::int64_t width) const;
   void mix_backward(LayerPass& to, const View& dgated, const View& din, const View& dstep,

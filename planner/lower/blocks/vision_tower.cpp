@@ -63,7 +63,7 @@ View PatchEmbedding::by_image(View x) const {
   return x;
 }
 
-// Where an image has more patches than there are rows, neighbours have one together.
+// Neighbours share a row where an image has more patches than there are rows.
 Attributes PatchEmbedding::row_of_patch() const { return {ceil_div(patches_, rows_)}; }
 
 void PatchEmbedding::forward(Emission& to, const View& pixels, const Result& result) const {

@@ -9,8 +9,9 @@ namespace zplan {
 
 enum class ModelEnd : std::uint8_t { kNone, kEmbedding, kHead };
 
-// What is looked up, the norm of what an encoder gives, a vision tower around its layers, or what
-// follows the last layer; kNone: a part of layers, or of no model.
+// Returns the end that a part belongs to: what is looked up, the norm of what an encoder gives, a
+// vision tower around its layers, or what follows the last layer. kNone is a part of layers, or of
+// no model.
 constexpr ModelEnd model_end_of(Part part) {
   switch (part) {
     case Part::kEmbedding:
