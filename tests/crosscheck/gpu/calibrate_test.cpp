@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -149,10 +150,15 @@ TEST_F(CalibratedNode, TimesThePlansThatAreMadeForIt) {
     const auto bytes = static_cast<double>(program.operands(node)[0].bytes().value);
     if (bytes < all_reduce.least() || bytes > all_reduce.most()) continue;
     ++sums;
-    // Between the times of the measured sizes around it; the formula says how far.
+    // Between the times of the measured sizes around it; the formula says how far. Where these
+    // times are equal, as on a machine that does other work, it may lie below both by as much as a
+    // latency and a rate lie below a power of bytes: sizes k apart at most 2 k^(1/4) / (1 +
+    // k^(1/2)) [derived] in the middle, with half of the time there latency.
     const TimeCurve::Between sizes = all_reduce.around(bytes);
+    const double root = std::sqrt(sizes.after / sizes.before);
+    const double bend = 2 * std::sqrt(root) / (1 + root);
     const double time = to_seconds(model.costs(0)[i].alone).value;
-    EXPECT_GE(time, all_reduce.at(sizes.before).value * (1 - 1e-3)) << bytes;
+    EXPECT_GE(time, all_reduce.at(sizes.before).value * bend * (1 - 1e-3)) << bytes;
     EXPECT_LE(time, all_reduce.at(sizes.after).value * (1 + 1e-3)) << bytes;
   }
   EXPECT_GE(sums, 2);
