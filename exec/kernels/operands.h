@@ -10,6 +10,8 @@
 
 namespace zplan::exec {
 
+inline constexpr double kFactorUnit = 1e9;  // of attributes that are factors
+
 // Rows of tokens are s + 1 long: inputs at [i, 0..s), targets at [i, 1..s].
 struct TokenRows {
   std::int64_t batch, sequence;

@@ -8,8 +8,6 @@
 
 namespace zplan::exec {
 
-inline constexpr double kFactorUnit = 1e9;  // of attributes that are factors
-
 inline RouterShape router_shape(const Operand& logits, const Operand& chosen) {
   return {.tokens = logits.shape()[0], .experts = logits.shape()[1], .choices = chosen.shape()[1]};
 }

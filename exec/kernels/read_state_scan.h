@@ -312,7 +312,7 @@ inline constexpr auto read_scale_columns = [](const KernelCall& c, const auto& b
                      .wide = x[1],
                      .first = c.attributes[0],
                      .columns = c.attributes[1],
-                     .factor = static_cast<double>(c.attributes[2]) / kFactorUnitOfColumns},
+                     .factor = static_cast<double>(c.attributes[2]) / kFactorUnit},
        c[0].as<T>());
 };
 

@@ -236,7 +236,6 @@ struct ShortConvolutionBackward {
   bool accumulate_weight;
 };
 
-inline constexpr double kFactorUnitOfColumns = 1e9;
 struct ScaledColumns {
   std::int64_t rows, wide, first, columns;
   double factor;

@@ -133,7 +133,7 @@ TEST(ModelFlopsOfJobs, OfAnEncoderAndItsDecoderAreThoseOfTheModel) {
   }
 }
 
-// Of the products of patches nobody asks for the gradient of pixels; a window is as many sequences.
+// The products of patches compute no gradient of pixels; each window counts as a sequence.
 TEST(ModelFlopsOfJobs, OfAVisionTowerAreThreeTimesThoseOfItsForward) {
   const ModelConfig model = load_model("tiny-vision");
   const VisionShape& vision = *model.vision;

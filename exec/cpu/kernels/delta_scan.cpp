@@ -35,22 +35,12 @@ DeltaStep<C> delta_step_of(const Of& x, std::int64_t head, const DeltaPlaces& at
   return {raw, rate, std::exp(-rate * softplus(raw)), sigmoid(static_cast<C>(x.in[at.b]))};
 }
 
-// The state S [d, v] decays and learns: S + beta k (value - S^T k)^T. `missing`: what of the value
-// it lacked.
-template <typename C, typename T>
-void learn(const DeltaScanShape& s, C* state, const DeltaStep<C>& step, const C* k, const T* value,
-           C* missing) {
-  for (std::int64_t j = 0; j < s.value_size; ++j) missing[j] = static_cast<C>(value[j]);
-  for (std::int64_t i = 0; i < s.key_size; ++i) {
-    C* row = state + i * s.value_size;
-    for (std::int64_t j = 0; j < s.value_size; ++j) {
-      row[j] *= step.decay;
-      missing[j] -= row[j] * k[i];
-    }
-  }
-  for (std::int64_t i = 0; i < s.key_size; ++i)
-    for (std::int64_t j = 0; j < s.value_size; ++j)
-      state[i * s.value_size + j] += step.beta * k[i] * missing[j];
+// What a token does to a state; `missing`: what of its value the state lacked.
+template <typename C, typename Of>
+void learn_token(const DeltaScanShape& s, const Of& x, const DeltaPlaces& at,
+                 const DeltaStep<C>& step, const C* k, C* state, C* missing) {
+  const auto decay = [&](std::int64_t) { return step.decay; };
+  learn(s, state, decay, step.beta, k, x.x + at.v, missing);
 }
 
 template <typename T>
@@ -65,7 +55,7 @@ void delta_forward_head(const DeltaScanShape& s, const DeltaScanForward<T>& x,
     const DeltaPlaces at = places_of(s, sequence, head, t);
     divide_by_length(x.x + at.q, s.key_size, q);
     divide_by_length(x.x + at.k, s.key_size, k);
-    learn(s, state, delta_step_of<C>(x, head, at), k.values, x.x + at.v, missing);
+    learn_token(s, x, at, delta_step_of<C>(x, head, at), k.values, state, missing);
     C y[kMostSize] = {};
     for (std::int64_t i = 0; i < s.key_size; ++i)
       for (std::int64_t j = 0; j < s.value_size; ++j)
@@ -77,9 +67,7 @@ void delta_forward_head(const DeltaScanShape& s, const DeltaScanForward<T>& x,
 // The heads that share a key work with this scratch.
 template <typename C>
 struct DeltaScratch {
-  C* begins;   // [chunks, d, v]: states before chunks
-  C* inside;   // [chunk, d, v]: states before the tokens of one
-  C* state;    // [d, v]
+  WalkScratch<C> walk;
   C* dstate;   // [d, v]
   C* shared;   // [s, 2 d]: gradients of queries and keys
   C* vectors;  // [heads, 2]: gradients of dt_bias and a_log
@@ -100,14 +88,14 @@ void delta_backward_token(const DeltaScanShape& s, const DeltaScanBackward<T, G>
   C missing[kMostSize], dq[kMostSize] = {}, dk[kMostSize] = {}, dmissing[kMostSize] = {};
   divide_by_length(x.x + at.q, d, q);
   divide_by_length(x.x + at.k, d, k);
-  std::copy_n(before, s.state(), work.state);
-  learn(s, work.state, step, k.values, x.x + at.v, missing);
+  std::copy_n(before, s.state(), work.walk.state);
+  learn_token(s, x, at, step, k.values, work.walk.state, missing);
   C dbeta = 0, ddecay = 0;
   for (std::int64_t i = 0; i < d; ++i) {
     C *ds = work.dstate + i * v, along = 0;
     for (std::int64_t j = 0; j < v; ++j) {
       const C dy = static_cast<C>(x.dy[at.y + j]) * scale;
-      dq[i] += work.state[i * v + j] * dy;
+      dq[i] += work.walk.state[i * v + j] * dy;
       ds[j] += q.values[i] * dy;
       along += ds[j] * missing[j];
       dmissing[j] += step.beta * k.values[i] * ds[j];
@@ -144,27 +132,13 @@ void delta_backward_head(const DeltaScanShape& s, const DeltaScanBackward<T, G>&
   const auto advance_over = [&](C* state, std::int64_t t) {
     const DeltaPlaces at = places_of(s, sequence, head, t);
     divide_by_length(x.x + at.k, s.key_size, k);
-    learn(s, state, delta_step_of<C>(x, head, at), k.values, x.x + at.v, missing);
+    learn_token(s, x, at, delta_step_of<C>(x, head, at), k.values, state, missing);
   };
-  std::fill_n(work.state, s.state(), static_cast<C>(0));
   std::fill_n(work.dstate, s.state(), static_cast<C>(0));
   std::fill_n(vectors, 2, static_cast<C>(0));
-  for (std::int64_t t = 0; t < s.sequence; ++t) {
-    if (t % s.chunk == 0) std::copy_n(work.state, s.state(), work.begins + t / s.chunk * s.state());
-    advance_over(work.state, t);
-  }
-  for (std::int64_t chunk = s.chunks(); chunk-- > 0;) {
-    const std::int64_t first = chunk * s.chunk, end = std::min(first + s.chunk, s.sequence);
-    std::copy_n(work.begins + chunk * s.state(), s.state(), work.inside);
-    for (std::int64_t t = first; t + 1 < end; ++t) {
-      C* before = work.inside + (t - first) * s.state();
-      std::copy_n(before, s.state(), before + s.state());
-      advance_over(before + s.state(), t);
-    }
-    for (std::int64_t t = end; t-- > first;)
-      delta_backward_token(s, x, head, t, places_of(s, sequence, head, t),
-                           work.inside + (t - first) * s.state(), work, vectors);
-  }
+  walk_back(s, work.walk, advance_over, [&](std::int64_t t, const C* before) {
+    delta_backward_token(s, x, head, t, places_of(s, sequence, head, t), before, work, vectors);
+  });
 }
 
 template <typename T, typename G>
@@ -211,8 +185,9 @@ void delta_scan_backward(const DeltaScanShape& s, const DeltaScanBackward<T, G>&
   for_blocks(keys, 1, s.batch * s.sequence * s.heads * state, [&](std::int64_t at, std::int64_t) {
     delta_backward_key(
         s, x, at / s.key_heads, at % s.key_heads,
-        {begins + at * s.chunks() * state, inside + at * s.chunk * state, states + at * 2 * state,
-         states + (at * 2 + 1) * state, shared + at * s.sequence * 2 * s.key_size,
+        {{begins + at * s.chunks() * state, inside + at * s.chunk * state, states + at * 2 * state},
+         states + (at * 2 + 1) * state,
+         shared + at * s.sequence * 2 * s.key_size,
          vectors + at * (s.heads / s.key_heads) * 2});
   });
   for (std::int64_t head = 0; head < s.heads; ++head) {

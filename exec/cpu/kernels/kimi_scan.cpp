@@ -41,22 +41,12 @@ void set_step(const KimiScanShape& s, const Of& x, std::int64_t head, const Kimi
   }
 }
 
-// The state S [d, v] decays by row and learns: S + beta k (value - S^T k)^T. `missing`: what of the
-// value it lacked.
-template <typename C, typename T>
-void learn_by_channel(const KimiScanShape& s, C* state, const KimiStep<C>& step, const C* k,
-                      const T* value, C* missing) {
-  for (std::int64_t j = 0; j < s.value_size; ++j) missing[j] = static_cast<C>(value[j]);
-  for (std::int64_t i = 0; i < s.key_size; ++i) {
-    C* row = state + i * s.value_size;
-    for (std::int64_t j = 0; j < s.value_size; ++j) {
-      row[j] *= step.decay[i];
-      missing[j] -= row[j] * k[i];
-    }
-  }
-  for (std::int64_t i = 0; i < s.key_size; ++i)
-    for (std::int64_t j = 0; j < s.value_size; ++j)
-      state[i * s.value_size + j] += step.beta * k[i] * missing[j];
+// What a token does to a state; `missing`: what of its value the state lacked.
+template <typename C, typename Of>
+void learn_token(const KimiScanShape& s, const Of& x, const KimiPlaces& at, const KimiStep<C>& step,
+                 const C* k, C* state, C* missing) {
+  const auto decay = [&](std::int64_t i) { return step.decay[i]; };
+  learn(s, state, decay, step.beta, k, x.x + at.v, missing);
 }
 
 template <typename T>
@@ -73,7 +63,7 @@ void kimi_forward_head(const KimiScanShape& s, const KimiScanForward<T>& x, std:
     divide_by_length(x.x + at.q, s.key_size, q);
     divide_by_length(x.x + at.k, s.key_size, k);
     set_step(s, x, head, at, step);
-    learn_by_channel(s, state, step, k.values, x.x + at.v, missing);
+    learn_token(s, x, at, step, k.values, state, missing);
     C y[kMostSize] = {};
     for (std::int64_t i = 0; i < s.key_size; ++i)
       for (std::int64_t j = 0; j < s.value_size; ++j)
@@ -85,9 +75,7 @@ void kimi_forward_head(const KimiScanShape& s, const KimiScanForward<T>& x, std:
 // A head works with this scratch.
 template <typename C>
 struct KimiScratch {
-  C* begins;   // [chunks, d, v]: states before chunks
-  C* inside;   // [chunk, d, v]: states before the tokens of one
-  C* state;    // [d, v]
+  WalkScratch<C> walk;
   C* dstate;   // [d, v]
   C* vectors;  // [d + 1]: gradients of dt_bias and a_log
 };
@@ -108,7 +96,7 @@ void kimi_backward_learned(const KimiScanShape& s, const KimiScanBackward<T, G>&
     C *ds = work.dstate + i * v, along = 0;
     for (std::int64_t j = 0; j < v; ++j) {
       const C dy = static_cast<C>(x.dy[at.y + j]) * scale;
-      dq[i] += work.state[i * v + j] * dy;
+      dq[i] += work.walk.state[i * v + j] * dy;
       ds[j] += q.values[i] * dy;
       along += ds[j] * missing[j];
       dmissing[j] += step.beta * k.values[i] * ds[j];
@@ -136,8 +124,8 @@ void kimi_backward_token(const KimiScanShape& s, const KimiScanBackward<T, G>& x
   set_step(s, x, head, at, step);
   divide_by_length(x.x + at.q, d, q);
   divide_by_length(x.x + at.k, d, k);
-  std::copy_n(before, s.state(), work.state);
-  learn_by_channel(s, work.state, step, k.values, x.x + at.v, missing);
+  std::copy_n(before, s.state(), work.walk.state);
+  learn_token(s, x, at, step, k.values, work.walk.state, missing);
   kimi_backward_learned(s, x, at, step, work, q, k, missing, dk, dmissing);
   for (std::int64_t i = 0; i < d; ++i) {
     C ddecay = 0;
@@ -170,27 +158,13 @@ void kimi_backward_head(const KimiScanShape& s, const KimiScanBackward<T, G>& x,
     const KimiPlaces at = kimi_places(s, sequence, head, t);
     divide_by_length(x.x + at.k, s.key_size, k);
     set_step(s, x, head, at, step);
-    learn_by_channel(s, state, step, k.values, x.x + at.v, missing);
+    learn_token(s, x, at, step, k.values, state, missing);
   };
-  std::fill_n(work.state, s.state(), static_cast<C>(0));
   std::fill_n(work.dstate, s.state(), static_cast<C>(0));
   std::fill_n(work.vectors, s.key_size + 1, static_cast<C>(0));
-  for (std::int64_t t = 0; t < s.sequence; ++t) {
-    if (t % s.chunk == 0) std::copy_n(work.state, s.state(), work.begins + t / s.chunk * s.state());
-    advance_over(work.state, t);
-  }
-  for (std::int64_t chunk = s.chunks(); chunk-- > 0;) {
-    const std::int64_t first = chunk * s.chunk, end = std::min(first + s.chunk, s.sequence);
-    std::copy_n(work.begins + chunk * s.state(), s.state(), work.inside);
-    for (std::int64_t t = first; t + 1 < end; ++t) {
-      C* before = work.inside + (t - first) * s.state();
-      std::copy_n(before, s.state(), before + s.state());
-      advance_over(before + s.state(), t);
-    }
-    for (std::int64_t t = end; t-- > first;)
-      kimi_backward_token(s, x, head, kimi_places(s, sequence, head, t),
-                          work.inside + (t - first) * s.state(), work);
-  }
+  walk_back(s, work.walk, advance_over, [&](std::int64_t t, const C* before) {
+    kimi_backward_token(s, x, head, kimi_places(s, sequence, head, t), before, work);
+  });
 }
 
 // The gradients of vectors, of which each head of each sequence has given a part.
@@ -236,8 +210,9 @@ void kimi_scan_backward(const KimiScanShape& s, const KimiScanBackward<T, G>& x,
   for_blocks(heads, 1, s.batch * s.sequence * s.heads * state, [&](std::int64_t at, std::int64_t) {
     kimi_backward_head(
         s, x, at / s.heads, at % s.heads,
-        {begins + at * s.chunks() * state, inside + at * s.chunk * state, states + at * 2 * state,
-         states + (at * 2 + 1) * state, vectors + at * (s.key_size + 1)});
+        {{begins + at * s.chunks() * state, inside + at * s.chunk * state, states + at * 2 * state},
+         states + (at * 2 + 1) * state,
+         vectors + at * (s.key_size + 1)});
   });
   give_vectors(s, x, vectors);
 }

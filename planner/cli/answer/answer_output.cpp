@@ -75,8 +75,7 @@ Sheet model_sheet(const Answer& answer, const Pins& pins) {
   out.entry(
       "Model",
       "{name}: {parameters} parameters{vision_parameters}{active_parameters}, {layers} layers of "
-      "hidden size "
-      "{hidden}, {heads} heads");
+      "hidden size {hidden}, {heads} heads");
   out.entry("", "sequence {sequence} tokens{}{image_tokens}, global batch {global_batch}{}",
             {given(pins, "/batch/sequence"), given(pins, "/batch/global_batch")});
   for (const std::string& one : answer.assumed) out.entry("", "{}", {one});

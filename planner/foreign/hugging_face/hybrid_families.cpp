@@ -175,11 +175,30 @@ void read_mamba2(ConfigKeys& keys, ModelConfig& model) {
   for (const char* key : {"norm_before_gate", "intermediate_size"}) keys.find({key});
 }
 
-// Words for the layers: a mixer by the file, and what follows it in all of them.
-std::string mixer_words(const std::vector<char>& mixers, char last) {
+// Words for the layers: the mixer of each, and what follows it.
+std::string mixer_words(const std::vector<char>& mixers, const std::vector<char>& others) {
   std::string words;
-  for (const char mixer : mixers) words += std::string{mixer, last, ' '};
+  for (std::size_t i = 0; i < mixers.size() && i < others.size(); ++i)
+    words += std::string{mixers[i], others[i], ' '};
   return words;
+}
+std::string mixer_words(const std::vector<char>& mixers, char last) {
+  return mixer_words(mixers, std::vector<char>(mixers.size(), last));
+}
+
+// The mixers by a list of layers, each of this type or one of full attention.
+std::vector<char> mixers_of(const JsonNode& types, const char* type, char letter) {
+  std::vector<char> mixers;
+  for (const JsonNode& layer : types.items())
+    mixers.push_back(layer.one_of({type, "full_attention"}) == type ? letter : '*');
+  return mixers;
+}
+
+// What follows the mixers, where the first layers have an MLP and the others experts.
+std::vector<char> experts_behind(std::size_t layers, std::int64_t dense) {
+  std::vector<char> others(layers, 'E');
+  std::fill_n(others.begin(), std::min(static_cast<std::size_t>(dense), layers), '-');
+  return others;
 }
 
 void read_bamba(ConfigKeys& keys, ModelConfig& model) {
@@ -240,9 +259,7 @@ void read_delta(ConfigKeys& keys, char last, ModelConfig& model) {
   const std::int64_t every = keys.whole_or({"full_attention_interval"}, kMostSize, kUsualEvery);
   std::vector<char> mixers;
   if (const auto types = keys.find(spelt::kLayerTypes)) {
-    for (const JsonNode& layer : types->items())
-      mixers.push_back(
-          layer.one_of({"linear_attention", "full_attention"}) == "full_attention" ? '*' : 'G');
+    mixers = mixers_of(*types, "linear_attention", 'G');
   } else {
     for (std::int64_t i = 0; i < model.layers; ++i)
       mixers.push_back((i + 1) % every == 0 ? '*' : 'G');
@@ -324,14 +341,9 @@ std::vector<char> read_kimi_mixers(ConfigKeys& keys, ModelConfig& model) {
   kimi.size = keys.whole({"linear_head_dim"}, kMostOfAHead);
   kimi.conv = keys.whole({"linear_conv_kernel_dim"}, kMostConvolution);
   constexpr std::int64_t kUsualEvery = 4;
-  if (const auto types = keys.find(spelt::kLayerTypes)) {
-    mixers.clear();
-    for (const JsonNode& layer : types->items())
-      mixers.push_back(
-          layer.one_of({"linear_attention", "full_attention"}) == "full_attention" ? '*' : 'K');
-  } else {
-    for (std::size_t i = kUsualEvery; i < mixers.size(); i += kUsualEvery) mixers[i] = '*';
-  }
+  if (const auto types = keys.find(spelt::kLayerTypes))
+    return mixers_of(*types, "linear_attention", 'K');
+  for (std::size_t i = kUsualEvery; i < mixers.size(); i += kUsualEvery) mixers[i] = '*';
   return mixers;
 }
 
@@ -341,17 +353,13 @@ std::string read_kimi_words(ConfigKeys& keys, ModelConfig& model) {
   std::int64_t dense = 1;  // as its class has them
   if (const auto first = keys.stated({"first_k_dense_replace"}))
     dense = whole_number(*first, 0, model.layers);
-  std::vector<char> others(mixers.size(), 'E');
-  std::fill_n(others.begin(), std::min(dense, model.layers), '-');
+  std::vector<char> others = experts_behind(mixers.size(), dense);
   if (const auto types = keys.find({"mlp_layer_types"})) {
     others.clear();
     for (const JsonNode& layer : types->items())
       others.push_back(layer.one_of({"dense", "sparse"}) == "dense" ? '-' : 'E');
   }
-  std::string words;
-  for (std::size_t i = 0; i < mixers.size() && i < others.size(); ++i)
-    words += std::string{mixers[i], others[i], ' '};
-  return words;
+  return mixer_words(mixers, others);
 }
 
 void read_kimi_experts(ConfigKeys& keys, ModelConfig& model) {
@@ -422,9 +430,7 @@ void read_jamba(ConfigKeys& keys, ModelConfig& model) {
   letter_every(keys, {"attn_layer_period"}, {"attn_layer_offset"}, '*', mixers);
   const std::int64_t count = keys.whole_or(spelt::kExperts, kMostOfExperts, 1);
   if (count > 1) letter_every(keys, {"expert_layer_period"}, {"expert_layer_offset"}, 'E', others);
-  std::string words;
-  for (std::size_t i = 0; i < layers; ++i) words += std::string{mixers[i], others[i], ' '};
-  take_pattern(keys.node(), words, model);
+  take_pattern(keys.node(), mixer_words(mixers, others), model);
   read_mamba1(keys, model);
   if (count == 1) return;
   ExpertShape experts;
@@ -499,14 +505,9 @@ void read_falcon_h1(ConfigKeys& keys, ModelConfig& model) {
 
 // Gated short convolutions and attention; those that a file has no list of are attention.
 std::vector<char> read_lfm2_mixers(ConfigKeys& keys, ModelConfig& model) {
-  std::vector<char> mixers;
-  if (const auto types = keys.find(spelt::kLayerTypes)) {
-    for (const JsonNode& layer : types->items())
-      mixers.push_back(layer.one_of({"conv", "full_attention"}) == "conv" ? 'C' : '*');
-    return mixers;
-  }
+  if (const auto types = keys.find(spelt::kLayerTypes)) return mixers_of(*types, "conv", 'C');
   const auto attention = keys.find({"full_attn_idxs"});
-  mixers.assign(static_cast<std::size_t>(model.layers), attention ? 'C' : '*');
+  std::vector<char> mixers(static_cast<std::size_t>(model.layers), attention ? 'C' : '*');
   if (attention)
     for (const JsonNode& layer : attention->items())
       mixers[static_cast<std::size_t>(layer.integer(0, model.layers - 1))] = '*';
@@ -559,10 +560,7 @@ void read_lfm2_moe(ConfigKeys& keys, ModelConfig& model) {
   model.ffn = keys.whole(spelt::kWidth, kMostColumns);
   const std::int64_t dense = keys.whole_or({"num_dense_layers"}, kMostSize, 0);
   const std::vector<char> mixers = read_lfm2_mixers(keys, model);
-  std::string words;
-  for (std::size_t i = 0; i < mixers.size(); ++i)
-    words += std::string{mixers[i], static_cast<std::int64_t>(i) < dense ? '-' : 'E', ' '};
-  take_pattern(keys.node(), words, model);
+  take_pattern(keys.node(), mixer_words(mixers, experts_behind(mixers.size(), dense)), model);
   read_short_convolution(keys, model);
   ExpertShape experts;
   experts.count = keys.whole(spelt::kExperts, kMostOfExperts);

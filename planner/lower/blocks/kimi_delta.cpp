@@ -16,11 +16,6 @@ KimiShape rank_shape(KimiShape shape, std::int64_t ranks) {
   return shape;
 }
 
-View token_rows(View view) {
-  view.shape = {view.shape[0] * view.shape[1], view.shape[2]};
-  return view;
-}
-
 Linear make_low(LayerMaker& maker, Part part, const char* tensor, std::int64_t low) {
   return {maker,
           part,
@@ -62,7 +57,7 @@ LowProduct::LowProduct(LayerMaker& maker, const Names& names, std::int64_t low, 
 
 void LowProduct::forward(LayerPass& to, const View& x) const {
   down_.forward(to, x, to[low_]);
-  up_.forward(to, to[low_], token_rows(to[out_]));
+  up_.forward(to, to[low_], as_rows(to[out_]));
 }
 
 View LowProduct::gradient(LayerPass& to) const {
@@ -114,7 +109,7 @@ void KimiDelta::forward(LayerPass& to, const View& x) const {
   const View in = to[in_out_], convolved = to[convolved_], y = to[y_];
   decay_.forward(to, x);
   gate_.forward(to, x);
-  in_.forward(to, x, token_rows(in));
+  in_.forward(to, x, as_rows(in));
   conv_.forward(to, in, 0, convolved);
   to.kernel(Part::kScan, KernelId::kKimiScanForward,
             {read(convolved), read(in), read(decay_.result(to)), to.parameter(dt_bias_),
@@ -124,7 +119,7 @@ void KimiDelta::forward(LayerPass& to, const View& x) const {
       Part::kGateNorm, KernelId::kGatedNormForward,
       {read(y), read(gate_.result(to)), to.parameter(gain_), write(to[normed_]), write(to[rstd_])},
       {1, epsilon_, 1});
-  out_.linear.forward(to, token_rows(to[normed_]), to[partial()]);
+  out_.linear.forward(to, as_rows(to[normed_]), to[partial()]);
 }
 
 // Computes the gradients of what the first products give from that of the last product's input.
@@ -160,7 +155,7 @@ void KimiDelta::take_gradients(LayerPass& to) const {
 
 void KimiDelta::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   const View dnormed = to.scratch("d.gated", to[normed_].shape);
-  out_.linear.backward(to, token_rows(to[normed_]), dy, write(token_rows(dnormed)));
+  out_.linear.backward(to, as_rows(to[normed_]), dy, write(as_rows(dnormed)));
   const View din = to.handed(Part::kStateIn, "d.in", rows_of(to[in_out_].shape), false);
   const View ddecay = decay_.gradient(to), dgate = gate_.gradient(to);
   if (to.emits_inputs())

@@ -85,8 +85,7 @@ SelectiveMamba::SelectiveMamba(LayerMaker& maker, const SelectiveShape& shape,
       out_(maker, Part::kStateOut, "state_out", "mamba1_out", shape.inner, false, OperatorSet{}) {}
 
 View SelectiveMamba::of_short(View all, const Short& each, std::int64_t tokens) {
-  const Bytes element = size_of(all.dtype) * 1;
-  all.offset = all.offset + element * (each.first * tokens);
+  all.offset = all.offset + size_of(all.dtype) * (each.first * tokens);
   all.shape = {tokens, each.width};
   return all;
 }

@@ -9,11 +9,6 @@
 namespace zplan {
 namespace {
 
-View by_token(View view) {
-  view.shape = {view.shape[0] * view.shape[1], view.shape[2]};
-  return view;
-}
-
 std::string tensor_of(const StateShape& shape, const char* name) {
   return std::string(shape.prefix) + name;
 }
@@ -112,7 +107,7 @@ void StateMixer::gate(LayerPass& to) const {
               {gate_last_ ? 1 : 0, epsilon_});
   else
     to.kernel(Part::kGateNorm, KernelId::kSiluGateForward, {y, in, write(normed)});
-  scale_result(to, Action::kScaleUpdate, normed);
+  scale_result(to, normed);
 }
 
 void StateMixer::gate_backward(LayerPass& to, const View& dnormed, const View& d,
@@ -129,21 +124,21 @@ void StateMixer::gate_backward(LayerPass& to, const View& dnormed, const View& d
 }
 
 // Multiplies what the last product reads, or its gradient.
-void StateMixer::scale_result(LayerPass& to, Action action, const View& of) const {
+void StateMixer::scale_result(LayerPass& to, const View& of) const {
   if (out_factor_ == PartFactors::kOne) return;
-  to.kernel(Part::kGateNorm, action, KernelId::kScale, {update(of)},
+  to.kernel(Part::kGateNorm, Action::kScaleUpdate, KernelId::kScale, {update(of)},
             {out_factor_, PartFactors::kOne});
 }
 
 void StateMixer::forward(LayerPass& to, const View& x) const {
   if (!to.emits_all()) return;
   const View in = to[in_out_], convolved = to[convolved_], y = to[y_];
-  in_.forward(to, x, by_token(in));
+  in_.forward(to, x, as_rows(in));
   factors_.multiply(to, Part::kStateIn, in);
   conv_.forward(to, in, gate_width_, convolved);
   scan(to, read(convolved), read(in), write(y));
   gate(to);
-  out_.linear.forward(to, by_token(to[normed_]), to[partial()]);
+  out_.linear.forward(to, as_rows(to[normed_]), to[partial()]);
 }
 
 // Computes the gradient of the first product's result from that of the last product's input.
@@ -155,7 +150,7 @@ View StateMixer::mix_backward(LayerPass& to, const View& dnormed) const {
   View all = din;
   all.shape = in.shape;
   const View d = to.scratch("d.scan", to[y_].shape);
-  scale_result(to, Action::kScaleUpdate, dnormed);
+  scale_result(to, dnormed);
   gate_backward(to, dnormed, d, all);
   View convolved = keeps_convolved_ ? to[convolved_] : View{};
   if (!keeps_convolved_) {
@@ -183,7 +178,7 @@ void StateMixer::take_gradients(LayerPass& to) const {
 
 void StateMixer::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   const View dnormed = to.scratch("d.gated", to[normed_].shape);
-  out_.linear.backward(to, by_token(to[normed_]), dy, write(by_token(dnormed)));
+  out_.linear.backward(to, as_rows(to[normed_]), dy, write(as_rows(dnormed)));
   const View din = mix_backward(to, dnormed);
   if (!to.emits_inputs()) take_gradients(to);
   in_.backward(to, x, din, to.add_tiles(dx));

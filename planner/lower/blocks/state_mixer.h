@@ -63,7 +63,7 @@ class StateMixer : public Body {
   View mix_backward(LayerPass& to, const View& dnormed) const;
   void gate(LayerPass& to) const;
   void gate_backward(LayerPass& to, const View& dnormed, const View& d, const View& din) const;
-  void scale_result(LayerPass& to, Action action, const View& of) const;
+  void scale_result(LayerPass& to, const View& of) const;
   void take_gradients(LayerPass& to) const;
 
   std::int64_t epsilon_;

@@ -1,4 +1,4 @@
-// What a model file says of a vision tower, and what is wrong with it.
+// These tests read vision towers from model files, and refuse those that contradict themselves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST(VisionShape, StepsOfAProjectorFollowEachOther) {
 
 TEST(VisionShape, CountsItsLayersAsThoseOfATextModelOfItsSizes) {
   const ModelConfig model = parse_model(tower("64"), "seen");
-  // Of a layer: attention, MLP and their biases, two norms.
+  // A layer has attention, an MLP, their biases and two norms.
   const std::int64_t layer = 4 * 32 * 32 + 2 * 32 * 48 + (3 + 1) * 32 + 48 + 32 + 4 * 32;
   EXPECT_EQ(vision_parameter_count(model), 2 * layer + 24 * 32 + 32 * 64);
   EXPECT_EQ(parameter_count(model) - parameter_count(text_alone(model)),
