@@ -1,5 +1,5 @@
 // The files hwprofiles/catalogue/*.json, those of its folders clusters and hardware, and those of
-// hwprofiles/stacks and hwprofiles/measured, as compiled in; defined in generated sources
+// hwprofiles/stacks, hwprofiles/measured and hwprofiles/predicted, as compiled in; defined in generated sources
 // (models/embed.cmake).
 #pragma once
 
@@ -14,5 +14,6 @@ std::span<const EmbeddedFile> embedded_clusters();
 std::span<const EmbeddedFile> embedded_stacks();
 std::span<const EmbeddedFile> embedded_hardware();
 std::span<const EmbeddedFile> embedded_measured();
+std::span<const EmbeddedFile> embedded_predicted();
 
 }  // namespace zplan

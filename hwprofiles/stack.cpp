@@ -15,6 +15,9 @@
 namespace zplan {
 namespace {
 
+// The profile of zplan's own executor.
+constexpr std::string_view kOwnStack = "own";
+
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
 constexpr std::array<StackRate, 39> kRates{{
@@ -162,12 +165,31 @@ std::vector<RecomputedShare> read_selective(const JsonNode& node) {
   return shares;
 }
 
+// The member "for": the names that people type, and what the software can express. A user's own
+// file may leave it out.
+void read_for(const JsonNode& node, StackProfile& stack) {
+  JsonObject in = node.object();
+  stack.title = in.member("title").non_empty_string();
+  stack.year = static_cast<int>(in.member("year").integer(2019, 2100));
+  for (const auto& [name, target] : in.member("names").members())
+    stack.names.push_back({name, target.string()});
+  if (!stack.names.empty()) stack.target = stack.names.front().target;
+  if (const auto oldest = in.optional_member("oldest_capability"))
+    stack.oldest_capability = static_cast<int>(oldest->integer(1, kMostCapability));
+  ExpressedPlans& plans = stack.expressed;
+  if (const auto only = in.optional_member("only")) plans.only = only->words();
+  if (const auto never = in.optional_member("not")) plans.never = never->words();
+  if (const auto ref = in.optional_member("ref")) plans.ref = ref->non_empty_string();
+  in.finish();
+}
+
 StackProfile read_stack(const JsonNode& root) {
   JsonObject in = root.object();
   in.schema("zplan.stack/1");
   StackProfile stack;
-  stack.name = in.member("name").non_empty_string();
+  stack.name = stack.title = in.member("name").non_empty_string();
   stack.description = in.member("description").non_empty_string();
+  if (const auto named = in.optional_member("for")) read_for(*named, stack);
   stack.software = in.member("software").words();
   if (const auto library = in.optional_member("library")) stack.library = library->boolean();
   if (const auto weak = in.optional_member("weak_software")) stack.weak_software = weak->words();
@@ -253,18 +275,82 @@ std::vector<StackProfile> stack_catalogue() {
   return stacks;
 }
 
-StackProfile load_stack(std::string_view name_or_path) {
+bool is_for(const StackProfile& stack, int capability) {
+  return capability == 0 ||
+         (stack.oldest_capability <= capability &&
+          (stack.newest_capability == 0 || stack.newest_capability >= capability));
+}
+
+std::string software_title(const StackProfile& stack) {
+  const bool has_year = stack.year > 0 && stack.name != kOwnStack;
+  return has_year ? fmt::format("{} {}", stack.title, stack.year) : stack.title;
+}
+
+namespace {
+
+// "megatron@2022" is {"megatron", "2022"}, "megatron" {"megatron", ""}.
+std::pair<std::string, std::string> name_and_year(std::string_view typed) {
+  const std::size_t at = typed.find('@');
+  if (at == typed.npos) return {to_lower(typed), ""};
+  return {to_lower(typed.substr(0, at)), std::string(typed.substr(at + 1))};
+}
+
+const SoftwareName* name_among(const StackProfile& stack, std::string_view name) {
+  const auto at = std::ranges::find(stack.names, name, &SoftwareName::name);
+  return at == stack.names.end() ? nullptr : &*at;
+}
+
+// The years of the profiles with a name, "2020, 2022 and 2025".
+std::string years_of(const std::vector<StackProfile>& all, std::string_view name) {
+  std::vector<int> years;
+  for (const StackProfile& stack : all)
+    if (name_among(stack, name) != nullptr) years.push_back(stack.year);
+  std::ranges::sort(years);
+  return fmt::format("{}", joined(years, ", "));
+}
+
+[[noreturn]] void fail_unknown(std::string_view typed, const std::vector<StackProfile>& all) {
+  std::vector<std::string> names;
+  for (const StackProfile& stack : all) {
+    names.push_back(stack.name);
+    for (const SoftwareName& one : stack.names) names.push_back(one.name);
+  }
+  throw_bad_input(fmt::format(
+      "--for: expected a software, as in --for megatron (zplan software lists them), got {}{}",
+      in_quotes(typed), did_you_mean(typed, names)));
+}
+
+}  // namespace
+
+StackProfile load_stack(std::string_view name_or_path, int capability) {
   if (looks_like_path(name_or_path)) {
     return read_stack(read_json_file(std::string(name_or_path)));
   }
-  std::vector<std::string> names;
-  for (StackProfile& stack : stack_catalogue()) {
-    if (stack.name == to_lower(name_or_path)) return std::move(stack);
-    names.push_back(stack.name);
+  const auto [name, year] = name_and_year(name_or_path);
+  std::vector<StackProfile> all = stack_catalogue();
+  StackProfile* found = nullptr;
+  bool is_known = false;
+  for (StackProfile& stack : all) {
+    const SoftwareName* const named = name_among(stack, name);
+    const bool is_exact = year.empty() && stack.name == name;
+    if (is_exact && named == nullptr) return std::move(stack);
+    if (named == nullptr) continue;
+    is_known = true;
+    if (!year.empty() ? std::to_string(stack.year) != year : !is_for(stack, capability)) continue;
+    if (found != nullptr && found->year > stack.year) continue;
+    found = &stack;
+    found->target = named->target;
   }
-  throw_bad_input(fmt::format("unknown stack {}{} (known: {}; or a path to a .json file)",
-                              in_quotes(name_or_path), did_you_mean(name_or_path, names),
-                              joined(names, ", ")));
+  if (found != nullptr) return std::move(*found);
+  if (!is_known) fail_unknown(name_or_path, all);
+  if (!year.empty())
+    throw_bad_input(fmt::format("--for {}: expected one of the years {}, as in --for {}@{}",
+                                name_or_path, years_of(all, name), name,
+                                years_of(all, name).substr(0, 4)));
+  throw_bad_input(
+      fmt::format("--for {0}: no profile of {0} is for these devices; expected a year, {1}, as in "
+                  "--for {0}@{2}, to take its rates all the same",
+                  name, years_of(all, name), years_of(all, name).substr(0, 4)));
 }
 
 }  // namespace zplan

@@ -134,9 +134,29 @@ struct RecomputedShare {
   std::string recompute, ref;
 };
 
+// A name that people type for a software, and the framework whose configuration files say its plans
+// (planner/foreign/frameworks); empty: its plans are not exported.
+struct SoftwareName {
+  std::string name, target;
+};
+
+// The plans that a software can run, beside what the configuration files of its framework can say.
+struct ExpressedPlans {
+  std::vector<std::string> only;  // in the words of --only: "zero=0,1"
+  std::vector<std::string>
+      never;  // no plan has all that stands between the signs: "pipeline & cpu"
+  std::string ref;
+};
+
 struct StackProfile {
-  std::string name;                   // "megatron2020"
-  std::string description;            // one line
+  std::string name;                 // "megatron2020"
+  std::string title;                // "Megatron-LM"
+  int year = 0;                     // of the software that the rates are of
+  std::string description;          // one line
+  std::vector<SoftwareName> names;  // several profiles share a name: one for each year
+  std::string target;               // the framework of the name that was asked for
+  int oldest_capability = 0;        // of the devices that it is for, 10 x major + minor
+  ExpressedPlans expressed;
   std::vector<std::string> software;  // words that name it in a citation
   // Trainers of other software use it: where both are named, the trainer is meant.
   bool library = false;
@@ -168,8 +188,18 @@ struct StackProfile {
 // "gemm@80"; of all devices "gemm".
 std::string rate_key(std::string_view rate, int capability);
 
-// "own" or any of the catalogue; a file when it looks like a path. Throws Error naming the nearest.
-StackProfile load_stack(std::string_view name_or_path);
+// The profile of a software by any of its names:
+//   "megatron_core"   the profile itself
+//   "megatron"        the newest profile of those with that name which are for devices of that
+//                     capability; of any devices: 0
+//   "megatron@2022"   the one of that year
+//   "./mine.json"     a file
+// Throws Error naming the nearest.
+StackProfile load_stack(std::string_view name_or_path, int capability = 0);
+// Returns whether the profile is for devices of that capability.
+bool is_for(const StackProfile& stack, int capability);
+// "Megatron-LM 2025", "zplan"
+std::string software_title(const StackProfile& stack);
 StackProfile parse_stack(std::string text, std::string file_name);
 std::vector<StackProfile> stack_catalogue();  // by name
 

@@ -27,6 +27,7 @@ FOLDERS = {
     "search": "planner/search",
     "validate": "planner/validate",
     "foreign": "planner/foreign",
+    "software": "planner/software",
     "cli": "planner/cli",
     "models": "models",
     "hw": "hwprofiles",
@@ -52,6 +53,7 @@ ALLOWED = {
     "validate": ["core", "plan", "models", "hw", "program", "lower", "place", "cost", "certainty",
                  "search", "sim"],
     "foreign": ["core", "hw", "models", "plan", "program"],
+    "software": ["core", "hw", "models", "plan", "program", "certainty", "foreign"],
     "cli": [module for module in FOLDERS if module != "cli"],
 }
 

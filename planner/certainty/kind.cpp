@@ -45,7 +45,7 @@ Kind kind_of(const Plan& plan, const Cluster& cluster) {
   const Parallel& ranks = plan.parallel;
   Kind kind{
       cluster.node.device.name, format_of(plan.kernel_set), static_cast<int>(ranks.ranks()), {}};
-  const auto add = [&](bool has, const char* feature) {
+  const auto add = [&](bool has, std::string_view feature) {
     if (has) kind.features.emplace_back(feature);
   };
   add(ranks.tp > 1, "tensor parallelism");
@@ -58,8 +58,8 @@ Kind kind_of(const Plan& plan, const Cluster& cluster) {
   add(plan.zero_stage == 2, "ZeRO 2");
   add(plan.zero_stage == 3, "ZeRO 3");
   add(recomputes(plan), "recomputation");
-  add(on(plan, Tier::kCpu) || plan.offload.any(), "states on the CPU");
-  add(on(plan, Tier::kNvme), "states on drives");
+  add(on(plan, Tier::kCpu) || plan.offload.any(), kStatesOnCpu);
+  add(on(plan, Tier::kNvme), kStatesOnDrives);
   add(plan.delayed_update, "delayed updates");
   return kind;
 }

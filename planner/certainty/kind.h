@@ -10,6 +10,10 @@
 
 namespace zplan {
 
+// Features of plans with slow tiers.
+inline constexpr std::string_view kStatesOnCpu = "states on the CPU";
+inline constexpr std::string_view kStatesOnDrives = "states on drives";
+
 struct Kind {
   std::string device, format;  // "H100-SXM5-80GB", "fp8": of the products of layers
   int devices = 1;

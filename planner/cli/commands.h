@@ -17,6 +17,7 @@ ExitCode execute(const RunCommand& command);
 ExitCode execute(const CompareCommand& command);
 ExitCode execute(const ValidateCommand& command);
 ExitCode execute(const ModelsCommand& command);
+ExitCode execute(const SoftwareCommand& command);
 ExitCode execute(const RunsCommand& command);
 ExitCode execute(const ClustersCommand& command);
 ExitCode execute(const DoctorCommand& command);

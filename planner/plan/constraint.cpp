@@ -32,6 +32,12 @@ bool recomputes(const Plan& plan) {
   });
 }
 
+// Returns whether some layers recompute or offload operator by operator.
+bool names_operators(const Plan& plan) {
+  return std::ranges::any_of(
+      plan.recompute, [](const RecomputeRun& run) { return run.mode == Recompute::kOperators; });
+}
+
 struct NamedTrait {
   std::string_view name;
   bool (*holds)(const Plan& plan);
@@ -44,6 +50,9 @@ constexpr NamedTrait kTraits[] = {
     {"recomputation", recomputes},
     {"tensor", [](const Plan& plan) { return plan.parallel.tp > 1; }},
     {"pipeline", [](const Plan& plan) { return plan.parallel.pp > 1; }},
+    {"data", [](const Plan& plan) { return plan.parallel.dp > 1; }},
+    {"operators", names_operators},
+    {"layer-mix", [](const Plan& plan) { return plan.recompute.size() > 1; }},
     {"sharding", [](const Plan& plan) { return plan.zero_stage > 0; }},
     {"tiles", [](const Plan& plan) { return plan.gather.tiles() > 1; }},
 };

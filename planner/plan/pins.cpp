@@ -18,7 +18,8 @@ void Pins::apply(Plan& plan) const {
 
 bool Pins::allows(const Plan& plan) const {
   return std::all_of(constraints.begin(), constraints.end(),
-                     [&](const Constraint& constraint) { return constraint.allows(plan); });
+                     [&](const Constraint& constraint) { return constraint.allows(plan); }) &&
+         (!software || software->has(plan));
 }
 
 }  // namespace zplan

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,18 @@
 namespace zplan {
 
 inline constexpr std::string_view kAnyRecipe = "any";
+
+// The plans that a software can run. Its functions are called from several threads at a time.
+struct SoftwarePlans {
+  std::string title;  // of the software, "torchtitan 2025"
+  // Returns the plan as the software runs it, with what it decides by itself; nothing: it cannot
+  // run it.
+  std::function<std::optional<Plan>(const Plan&)> as_run;
+  // Says why it cannot run a plan: "it runs /zero_stage 3 in place of 1".
+  std::function<std::string(const Plan&)> why_not;
+
+  bool has(const Plan& plan) const { return as_run(plan) == plan; }
+};
 
 // Decisions are named by their pointers, "/parallel/tp": those of a row of choices.h.
 class Pins {
@@ -45,6 +58,8 @@ class Pins {
   std::int64_t ranks = 0;
   // That every plan must keep.
   std::vector<Constraint> constraints;
+  std::optional<SoftwarePlans> software;
+  // Returns whether a plan keeps the constraints and is one that the software can run.
   bool allows(const Plan& plan) const;
   // Of kRecipeNames, or kAnyRecipe alone: all that the kernel set has. None: standard.
   std::vector<std::string> recipes;

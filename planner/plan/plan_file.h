@@ -2,7 +2,9 @@
 // readers notice a change. None of it is part of the Plan.
 //
 //   "made_with": {"model": {"name", "hash"}, "hardware": {"name", "hash"},
-//                 "decisions": hash, "fingerprint": that of the placed Job}
+//                 "decisions": hash, "fingerprint": that of the placed Job,
+//                 "software": the profile that it was planned for, "calibration": the runs that its
+//                 rates followed}
 //
 // Hashes are FNV-1a of 128 bits, as 32 hexadecimal digits (planner/core/hash.h), of the content:
 // models/model_template.h and hwprofiles/hardware_document.h say which. It may be left out.
@@ -22,6 +24,9 @@ struct PlanSeal {
   Part model, hardware;
   std::string decisions;
   std::string fingerprint;
+  // Names alone: they decide what readers predict it with, never what it does. Empty: our own
+  // executor, and no run.
+  std::string software, calibration;
 };
 
 // Of all that is decided, but for the names of model and hardware.

@@ -156,7 +156,13 @@ PlanSeal read_seal(const JsonNode& node) {
   PlanSeal seal{.model = read_part(object.member("model")),
                 .hardware = read_part(object.member("hardware")),
                 .decisions = hash_of(object.member("decisions")),
-                .fingerprint = hash_of(object.member("fingerprint"))};
+                .fingerprint = hash_of(object.member("fingerprint")),
+                .software = {},
+                .calibration = {}};
+  if (const auto name = object.optional_member("software"))
+    seal.software = name->non_empty_string();
+  if (const auto runs = object.optional_member("calibration"))
+    seal.calibration = runs->non_empty_string();
   object.finish();
   return seal;
 }
@@ -214,6 +220,8 @@ std::string to_json(const Plan& plan, const PlanSeal& seal) {
                         {"hardware", json_of(seal.hardware)},
                         {"decisions", seal.decisions},
                         {"fingerprint", seal.fingerprint}};
+  if (!seal.software.empty()) j["made_with"]["software"] = seal.software;
+  if (!seal.calibration.empty()) j["made_with"]["calibration"] = seal.calibration;
   constexpr bool kAsciiOnly = true;  // so that no name hides or turns what is beside it
   return j.dump(2, ' ', kAsciiOnly) + "\n";
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
+#include <unordered_set>
 
 #include "hwprofiles/seating.h"
 #include "planner/core/error.h"
@@ -409,13 +410,34 @@ std::string have_instead(const std::vector<Plan>& plans, std::string_view option
                                        : "no one of them alone is the reason"));
 }
 
-std::vector<Plan> allowed(std::vector<Plan> plans, const Pins& pins) {
-  if (pins.constraints.empty()) return plans;
+// The plans as the software runs them, each once. `plans` are in the order of the space, in which
+// those that differ only in what the software decides need not be neighbours.
+std::vector<Plan> as_run(const std::vector<Plan>& plans, const SoftwarePlans& software) {
   std::vector<Plan> kept;
-  std::copy_if(plans.begin(), plans.end(), std::back_inserter(kept),
-               [&](const Plan& plan) { return pins.allows(plan); });
-  if (kept.empty()) constrained_away(plans, pins);
+  std::unordered_set<std::string> seen;
+  for (const Plan& plan : plans) {
+    std::optional<Plan> run = software.as_run(plan);
+    if (run && seen.insert(to_json(*run)).second) kept.push_back(*std::move(run));
+  }
+  if (kept.empty())
+    throw_bad_input(
+        fmt::format("{} runs none of {} plans under the other options; of one of them {}",
+                    software.title, plans.size(), software.why_not(plans.front())));
   return kept;
+}
+
+std::vector<Plan> allowed(std::vector<Plan> plans, const Pins& pins) {
+  if (!pins.constraints.empty()) {
+    Pins constrained = pins;
+    constrained.software.reset();
+    std::vector<Plan> kept;
+    std::copy_if(plans.begin(), plans.end(), std::back_inserter(kept),
+                 [&](const Plan& plan) { return constrained.allows(plan); });
+    if (kept.empty()) constrained_away(plans, constrained);
+    plans = std::move(kept);
+  }
+  if (pins.software) plans = as_run(plans, *pins.software);
+  return plans;
 }
 
 }  // namespace

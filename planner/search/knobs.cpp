@@ -53,6 +53,8 @@ namespace {
 constexpr std::int32_t kPrefetchDepths[] = {0, 2, 4};
 // Parts of the layers that are recomputed, tried on the winner, in eighths.
 constexpr std::int32_t kEighths[] = {1, 2, 4, 6, 7};
+// Chunks of layers on a stage, tried on the winner.
+constexpr std::int32_t kChunks[] = {2, 3, 4, 5, 6, 7, 8};
 // Layers with one checkpoint, tried on the winner.
 constexpr std::int32_t kCheckpointLayers[] = {2, 4};
 
@@ -160,6 +162,25 @@ std::vector<Plan> spread_ranks(const Plan& plan, const HwProfile& node) {
   return {spread};
 }
 
+// Several chunks of layers on each rank, whose waves fill the pipeline sooner
+// [Narayanan21 sec 2.2], and schedules that put weight gradients into its bubbles [Qi24].
+std::vector<Plan> other_schedules(const Plan& plan) {
+  if (plan.parallel.pp == 1 || plan.schedule != Schedule::kOneForwardOneBackward) return {};
+  std::vector<Plan> result;
+  for (const std::int32_t chunks : kChunks) {
+    Plan& next = result.emplace_back(plan);
+    next.schedule = Schedule::kInterleaved;
+    next.parallel.chunks = chunks;
+    next.stage_layers.clear();
+  }
+  for (const Schedule schedule : {Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1}) {
+    Plan& next = result.emplace_back(plan);
+    next.schedule = schedule;
+    next.stage_layers.clear();
+  }
+  return result;
+}
+
 // Layers such that the output head counts as the layers it has the parameters of. [derived] work is
 // in proportion to the parameters of matrix products.
 std::vector<Plan> weighed_stages(const Plan& plan, const ModelConfig& model) {
@@ -251,6 +272,8 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
     knobs.emplace_back([is_free = !pins.has("/batch/micro_batch")](const Plan& plan) {
       return several_per_checkpoint(plan, is_free);
     });
+  if (!pins.has("/parallel/schedule") && !pins.has("/parallel/chunks"))
+    knobs.emplace_back(other_schedules);
   if (!pins.has("/parallel/order"))
     knobs.emplace_back(
         [near = cluster.island()](const Plan& plan) { return pipeline_first(plan, near); });

@@ -6,6 +6,7 @@ namespace {
 // What is tuned, as knobs.h, nearer_homes.h and homes/homes.h turn it; of these the variants of a
 // leaf have sharding groups, rank order and prefetch (variants.h).
 constexpr OutsideSpace kTuned[] = {
+    {"/parallel/schedule", "schedules of the pipeline other than 1F1B"},
     {"/parallel/stage_layers", "uneven stages"},
     {"/parallel/gpus", "devices of a node"},
     {"/placement/optimizer_near", "nearer optimizer states of some layers"},

@@ -92,6 +92,8 @@ void predict_time(const Job& job, const PlannedRun& planned, const Evidence& evi
   result.low_s = certainty.interval.low.value;
   result.high_s = certainty.interval.high.value;
   result.unknown = std::move(certainty.unknown);
+  result.kind = kind;
+  result.parameters = parameter_count(planned.model);
 }
 
 void predict(const RunRecord& run, const PlannedRun& planned, const Evidence& evidence,

@@ -8,10 +8,12 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "planner/certainty/kind.h"
 #include "planner/validate/catalogues.h"
 #include "planner/validate/runs.h"
 #include "sim/step_split.h"
@@ -38,6 +40,8 @@ struct RunResult {
   double low_s = 0, high_s = 0;        // the 80 % interval of predicted_s, where that is
   StepParts parts{};                   // of predicted_s, where that is
   std::vector<std::string> unknown{};  // what no measured run speaks for
+  Kind kind{};                         // where a time is predicted
+  std::int64_t parameters = 0;         // of the model, likewise
   // Predicted where measured: what is expected, and what 19 of 20 runs stay below.
   std::optional<double> predicted_gib{}, bound_gib{}, measured_gib{};
 

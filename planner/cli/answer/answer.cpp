@@ -8,6 +8,8 @@
 
 #include "hwprofiles/cluster_name.h"
 #include "hwprofiles/quantities.h"
+#include "models/model_formulas.h"
+#include "planner/certainty/kind.h"
 #include "planner/cli/answer/exact_times.h"
 #include "planner/cli/answer/plan_worlds.h"
 #include "planner/cli/frame/interrupt.h"
@@ -23,6 +25,7 @@
 #include "planner/foreign/model_file.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/device_kernels.h"
+#include "planner/software/choice.h"
 
 namespace zplan {
 namespace {
@@ -129,9 +132,8 @@ std::int64_t budget_of(const PlanCommand& command) {
   return command.budget.value_or(command.time.value < 0 ? kUsualBudget : kMostBudget);
 }
 
-}  // namespace
-
-Answer find_answer(const PlanCommand& typed) {
+// With the software that the command names; without a name with our own executor.
+Answer answer_for(const PlanCommand& typed) {
   const auto begin = Clock::now();
   const InterruptGuard guard;
   PlanCommand command = typed;
@@ -152,10 +154,10 @@ Answer find_answer(const PlanCommand& typed) {
                 .left_out = std::move(named.left_out)};
   answer.cluster.headroom = headroom_of(command, answer.cluster);
   require_kernel_set(command, answer.cluster);
-  StackUse use = find_stack_use(command.stack, command.anchor);
+  StackUse use = find_stack_use(command.stack, command.anchor, &answer.cluster);
   command.pins.constraints = constraints_of(command);
   learn_measured_of_question(command, command.pins, answer.model, answer.cluster, use);
-  plan_with_stack(use, answer.cluster, command.pins);
+  plan_for_software(use, answer.model, answer.cluster, command.pins);
   answer.cluster = varied(std::move(answer.cluster), command.changes);
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
   Progress progress;
@@ -198,6 +200,7 @@ Answer find_answer(const PlanCommand& typed) {
     answer.anchors = std::move(use.anchors);
     answer.memory_calibration = std::move(use.memory);
   }
+  answer.calibration = std::move(use.calibration);
   answer.evidence = std::move(use.evidence);
   answer.pins = std::move(command.pins);
   progress.clear();
@@ -206,6 +209,100 @@ Answer find_answer(const PlanCommand& typed) {
     answer.elapsed = Seconds{elapsed.count()};
   }
   return answer;
+}
+
+// Features of a plan that decide which software was measured with such plans.
+std::vector<std::string> tiers_of(const Answer& answer) {
+  std::vector<std::string> tiers;
+  for (const std::string& feature : kind_of(answer.best->planned.plan, answer.cluster).features)
+    if (feature == kStatesOnCpu || feature == kStatesOnDrives) tiers.push_back(feature);
+  return tiers;
+}
+
+bool has_all(const std::vector<std::string>& all, const std::vector<std::string>& some) {
+  return std::ranges::all_of(
+      some, [&](const std::string& one) { return std::ranges::find(all, one) != all.end(); });
+}
+
+// Asks for one software after the other, those that speak best for the question first.
+class MeasuredAnswer {
+ public:
+  explicit MeasuredAnswer(const PlanCommand& command)
+      : command_(command),
+        left_(software_for(load_cluster(command.cluster),
+                           parameter_count(load_named_model(command.model).model))) {
+    if (command.pins.values().train.has_lora()) prefer_hugging_face();
+  }
+
+  // Nothing: no software that was measured has a plan that fits.
+  std::optional<Answer> find() {
+    std::optional<Answer> best;
+    std::vector<std::string> tiers;  // that the plan of `best` uses, unmeasured with its software
+    for (int tried = 0; tried < kMostTried && !left_.empty(); ++tried) {
+      const MeasuredSoftware software = take();
+      if (best && !has_all(software.features, tiers)) break;
+      std::optional<Answer> answer = ask(software);
+      if (!answer) {
+        prefer({std::string(kStatesOnCpu)});
+        continue;
+      }
+      tiers = tiers_of(*answer);
+      const bool is_measured = has_all(software.features, tiers);
+      if (is_measured || !best) best = std::move(answer);
+      if (is_measured || InterruptGuard::interrupted()) break;
+      prefer(tiers);
+    }
+    return best;
+  }
+
+ private:
+  static constexpr int kMostTried = 3;
+
+  MeasuredSoftware take() {
+    MeasuredSoftware software = std::move(left_.front());
+    left_.erase(left_.begin());
+    return software;
+  }
+
+  void prefer(const std::vector<std::string>& features) {
+    std::ranges::stable_sort(left_, {}, [&](const MeasuredSoftware& software) {
+      return !(software.on_class && has_all(software.features, features));
+    });
+  }
+
+  // Most who train factors of LoRA do it with PEFT in the Trainer [assumed].
+  void prefer_hugging_face() {
+    std::ranges::stable_sort(left_, {}, [](const MeasuredSoftware& software) {
+      return software.profile.target != "hf";
+    });
+  }
+
+  std::optional<Answer> ask(const MeasuredSoftware& software) const {
+    PlanCommand command = command_;
+    command.stack = software.profile.name;
+    try {
+      Answer answer = answer_for(command);
+      answer.has_chosen_software = true;
+      return fits(answer) ? std::optional(std::move(answer)) : std::nullopt;
+    } catch (const Error& error) {  // it runs none of the plans that the pins leave
+      if (error.code() != ExitCode::kBadInput) throw;
+      return std::nullopt;
+    }
+  }
+
+  const PlanCommand& command_;
+  std::vector<MeasuredSoftware> left_;
+};
+
+}  // namespace
+
+Answer find_answer(const PlanCommand& typed) {
+  const bool names_software =
+      !typed.stack.empty() || !typed.anchor.empty() || !typed.measured.is_empty();
+  const InterruptGuard guard;
+  if (!names_software)
+    if (std::optional<Answer> answer = MeasuredAnswer(typed).find()) return *std::move(answer);
+  return answer_for(typed);
 }
 
 std::optional<ObjectiveStep> objective_step(const Answer& answer) {

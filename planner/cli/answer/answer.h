@@ -22,6 +22,16 @@ struct FoundPlan {
   TimePrediction time;
 };
 
+// One line of the table of softwares: a step with a software, or the hardware limit.
+struct SoftwareLine {
+  std::string title;    // "DeepSpeed 2021"
+  std::string profile;  // of hwprofiles/stacks; empty: the hardware limit
+  Seconds step{};
+  double mfu = 0;
+  std::optional<TimeInterval> interval{};  // of a prediction
+  std::string basis;                       // "11 runs on V100, 8 of 10 within 30 %", "a bound"
+};
+
 struct Answer {
   ModelConfig model;
   Cluster cluster;
@@ -34,7 +44,10 @@ struct Answer {
   std::string relaxing;         // where nothing fits: an option without which a plan does
   std::vector<Anchor> anchors;  // what --anchor and --measured changed
   std::optional<MemoryCalibration> memory_calibration{};
-  Evidence evidence;                           // of the stack whose rates the cluster has
+  Evidence evidence;                           // of the software whose rates the cluster has
+  bool has_chosen_software = false;            // nobody asked for it
+  std::string calibration{};                   // the file of --anchor
+  std::vector<SoftwareLine> software{};        // only where it was asked for
   Pins pins;                                   // those of the stack, too
   std::optional<Seconds> elapsed;              // only when asked for: differs from call to call
   std::vector<std::string> assumed, left_out;  // of a foreign model, a sentence each
@@ -43,7 +56,11 @@ struct Answer {
 // Whether a plan of the space fits.
 inline bool fits(const Answer& answer) { return answer.search.best.has_value(); }
 
+// With the software of --for; without one with that which is measured best for such plans
+// (planner/software/choice.h).
 Answer find_answer(const PlanCommand& command);
+// The plan with its software and with our own executor, and the hardware limit.
+std::vector<SoftwareLine> software_lines(const Answer& answer, const PlanCommand& command);
 
 // What the objective counts of the plan that was found.
 std::optional<ObjectiveStep> objective_step(const Answer& answer);

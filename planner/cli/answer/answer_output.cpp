@@ -10,6 +10,7 @@
 #include "hwprofiles/quantities.h"
 #include "models/model_formulas.h"
 #include "planner/cli/answer/answer.h"
+#include "planner/cli/answer/first_screen.h"
 #include "planner/cli/answer/sources.h"
 #include "planner/cli/answer/verdict.h"
 #include "planner/cli/frame/table.h"
@@ -380,6 +381,18 @@ void say_plan(Sheet& out, const FoundPlan& best) {
   out.print("\n");
 }
 
+// The plans that --top and --pareto ask for.
+void say_lists(Sheet& out, const PlanCommand& command) {
+  if (command.top > 0) {
+    out.print("\nThe fastest of those simulated\n");
+    out.show({"top"});
+  }
+  if (command.pareto) {
+    out.print("\nOf those simulated none beats these in step, GPU memory and GPUs\n");
+    out.show({"pareto"});
+  }
+}
+
 }  // namespace
 
 Sheet simulated_sheet(const Simulated& one, const Plan& best) {
@@ -418,21 +431,23 @@ Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
              {"timing", answer.elapsed ? timing_sheet(*answer.elapsed) : left_out()},
              {"anchors", anchors_value(answer.anchors)},
              {"memory_calibration", memory_calibration_value(answer.memory_calibration)},
-             {"sources", sources_value(answer, command.sources)}});
+             {"sources", sources_value(answer, command.sources)},
+             {"software", software_value(answer)}});
+  if (!command.details) {
+    out.show({"anchors", "memory_calibration"});
+    out.print(first_screen(answer, command));
+    say_lists(out, command);
+    out.show({"timing"});
+    if (command.sources) out.show({"sources"});
+    return out;
+  }
   out.say("{verdict}");
   out.print("\n");
   out.show({"anchors", "memory_calibration", "model", "cluster", "objective"});
   out.print("\n");
   if (answer.best) say_plan(out, *answer.best);
   out.show({"search", "rejected"});
-  if (command.top > 0) {
-    out.print("\nThe fastest of those simulated\n");
-    out.show({"top"});
-  }
-  if (command.pareto) {
-    out.print("\nOf those simulated none beats these in step, GPU memory and GPUs\n");
-    out.show({"pareto"});
-  }
+  say_lists(out, command);
   if (answer.best) out.entry("Fingerprint", "{fingerprint}");
   out.show({"timing", "sources"});
   if (answer.best) out.print("\n" + next_part(*answer.best, command));

@@ -19,7 +19,8 @@ ExitCode execute(const PlanCommand& command) {
   const auto file = [](const std::string& name) { return looks_like_path(name) ? name : ""; };
   const std::string hardware = split_settings(command.cluster).plain;
   check_outputs({command.output}, {model_file_of(command.model), file(hardware)});
-  const Answer answer = find_answer(command);
+  Answer answer = find_answer(command);
+  answer.software = software_lines(answer, command);
   if (!fits(answer)) complain(misfit_line(answer));
   if (answer.best) {
     const Plan& plan = answer.best->planned.plan;
@@ -30,9 +31,12 @@ ExitCode execute(const PlanCommand& command) {
   write_answer(answer_sheet(answer, command), command.json, [&] {
     if (!answer.best || command.output.empty()) return;
     const PlannedJob& planned = answer.best->planned;
-    write_file(command.output, command.bundle
-                                   ? bundle_text(planned.plan, planned.fingerprint)
-                                   : plan_text(planned.plan, planned.fingerprint, command.output));
+    const bool is_own = is_ideal(answer.evidence.stack);
+    const PlanOrigin origin{.fingerprint = planned.fingerprint,
+                            .software = is_own ? "" : answer.evidence.stack.name,
+                            .calibration = answer.calibration};
+    write_file(command.output, command.bundle ? bundle_text(planned.plan, origin)
+                                              : plan_text(planned.plan, origin, command.output));
   });
   if (InterruptGuard::interrupted()) return ExitCode::kInterrupted;
   return answer.best ? ExitCode::kOk : ExitCode::kInfeasible;

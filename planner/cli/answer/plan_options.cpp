@@ -45,6 +45,8 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
   syntax.flag("--timing", command.timing, "Also say how long planning took");
   syntax.flag("--sources", command.sources,
               "Cite the source of each figure in full, not its key alone");
+  syntax.flag("--details", command.details,
+              "Print all that is known: search, rejected families, sources, fingerprint");
   syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");
   if (top_level) syntax.flag("--version", version, "Show the version and exit");
   if (auto help = read_with_question(syntax, arguments, pins, command, "zplan"))

@@ -18,7 +18,7 @@ void require_no_plan(const PlanSource& source) {
   const PlanCommand& question = source.question;
   const std::string option = !question.model.empty()     ? "--model"
                              : !question.cluster.empty() ? "--cluster"
-                             : !question.stack.empty()   ? "--stack"
+                             : !question.stack.empty()   ? "--for"
                                                          : pinned_option(question.pins);
   if (source.plan.empty() && option.empty()) return;
   throw_bad_input(fmt::format("--paper: expected nothing else but --json, got {}",

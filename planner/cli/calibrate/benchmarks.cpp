@@ -204,7 +204,7 @@ bool is_own(const Evidence& evidence) { return is_ideal(evidence.stack); }
 Lines stack_lines(const Lines& predicted, const Evidence& evidence) {
   return {fmt::format("time it as stack {} runs it, warmed up; predicted: {}", evidence.stack.name,
                       joined(predicted, ", ")),
-          "multiply its rates by measured / predicted in a copy of the stack's file; --stack FILE"};
+          "multiply its rates by measured / predicted in a copy of the stack's file; --for FILE"};
 }
 
 std::optional<Benchmark> alone(const Alone& row, const Operations& operations,

@@ -25,7 +25,7 @@ Command parse_suggest(const std::vector<std::string>& arguments) {
       "zplan calibrate --suggest --model M --cluster C [options]",
       "\nExamples:\n"
       "  ./zplan calibrate --suggest --model llama3-70b --cluster dgx-h100x16\n"
-      "  ./zplan calibrate --suggest --model gpt3 --cluster dgx-a100x64 --stack megatron2022\n");
+      "  ./zplan calibrate --suggest --model gpt3 --cluster dgx-a100x64 --for megatron@2022\n");
   syntax.flag("--suggest", suggest, "Without it: see zplan calibrate --help");
   add_question(syntax, pins, question);
   add_effort(syntax, question);

@@ -38,6 +38,17 @@ Command parse_models(const std::vector<std::string>& arguments) {
   return ShowText{model_template(load_named_model(command.name).model)};
 }
 
+Command parse_software(const std::vector<std::string>& arguments) {
+  SoftwareCommand command;
+  Syntax syntax("List the software that plans are made for (--for), and what was measured with it",
+                "zplan software [NAME] [options]",
+                "\nExamples:\n  ./zplan software\n  ./zplan software megatron@2022\n");
+  syntax.positional("NAME", command.name, "A name, NAME@YEAR, or a .json file");
+  syntax.flag("--json", command.json, "Print JSON (zplan.software/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  return command;
+}
+
 Command parse_clusters(const std::vector<std::string>& arguments) {
   ClustersCommand command;
   std::vector<std::string> changes;

@@ -15,7 +15,7 @@ DiffSide side_of(const DiffCommand& command, const std::string& file) {
   const ReadPlan read = read_plan(file);
   Cluster cluster = cluster_of(read, command.cluster);
   cluster.headroom = command.headroom;
-  const StackUse use = find_stack_use(command.stack, "");
+  const StackUse use = software_of(read, command.stack, "", cluster);
   simulate_with_stack(use, read.plan, cluster);
   DiffSide side{.file = file,
                 .planned = planned_job(read),

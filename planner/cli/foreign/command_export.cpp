@@ -10,22 +10,16 @@
 #include "planner/cli/foreign/setup_cluster.h"
 #include "planner/cli/frame/output.h"
 #include "planner/foreign/frameworks/export_files.h"
+#include "planner/foreign/frameworks/round_trip.h"
 
 namespace zplan {
 namespace {
-
-// What the framework does as the plan says, where only what is counted of it here differs.
-bool is_done(const Setup& setup, std::string_view pointer) {
-  return std::ranges::any_of(setup.findings, [&](const Finding& finding) {
-    return finding.trouble == Trouble::kNotModelled && finding.key == pointer;
-  });
-}
 
 std::vector<Dropped> dropped_of(const Plan& plan, const Setup& setup, const ModelConfig& model,
                                 const Cluster& cluster) {
   std::vector<Dropped> out;
   for (const DecisionChange& change : plan_difference(plan, setup.plan))
-    if (!is_done(setup, change.pointer))
+    if (!does_as_planned(setup, change.pointer))
       out.push_back({change, try_plan(with_decision(plan, setup.plan, change.pointer), model,
                                       cluster, true)});
   return out;
@@ -46,24 +40,12 @@ void write_files(const std::string& directory, const std::vector<OutputFile>& fi
 
 }  // namespace
 
-Setup read_back(const Framework& framework, const Plan& plan, const ModelConfig& model,
-                const Cluster& cluster) {
-  const Surroundings around{.model = model,
-                            .device = cluster.node.device,
-                            .ranks = plan.parallel.ranks(),
-                            .with_trainer = false,
-                            .asked = framework.said(plan),
-                            .devices_per_node = cluster.node.devices_per_node};
-  const JsonNode root = parse_json(nested_json(framework.keys(plan, model)), "what was written");
-  Setup setup = framework.read(root, around);
-  setup.plan.model = plan.model;
-  setup.plan.hardware = plan.hardware;
-  return setup;
-}
-
 ExitCode execute(const ExportCommand& command) {
   const Framework& framework = find_framework(command.target);
-  std::optional<ChosenPlan> chosen = choose_plan(command.source);
+  PlanSource source = command.source;
+  // A plan that is searched for is one that the framework can run, as fast as it runs it.
+  if (source.plan.empty() && source.question.stack.empty()) source.question.stack = command.target;
+  std::optional<ChosenPlan> chosen = choose_plan(source);
   if (!chosen) return ExitCode::kInfeasible;
   const Plan& plan = chosen->planned.plan;
   const ModelConfig& model = chosen->planned.model;

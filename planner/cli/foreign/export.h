@@ -27,10 +27,6 @@ struct Export {
   std::vector<std::string> files{};
 };
 
-// What is written for a plan, read again as the framework reads it.
-Setup read_back(const Framework& framework, const Plan& plan, const ModelConfig& model,
-                const Cluster& cluster);
-
 Sheet export_sheet(const Export& answer);
 
 }  // namespace zplan

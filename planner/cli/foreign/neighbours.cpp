@@ -1,7 +1,8 @@
 #include <algorithm>
 
 #include "planner/cli/foreign/check.h"
-#include "planner/cli/foreign/export.h"
+#include "planner/foreign/frameworks/round_trip.h"
+#include "planner/plan/plan_difference.h"
 
 namespace zplan {
 namespace {

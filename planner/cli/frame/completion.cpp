@@ -43,7 +43,12 @@ Words clusters() {
 
 Words stacks() {
   Words words;
-  for (const StackProfile& stack : stack_catalogue()) words.push_back(stack.name);
+  for (const StackProfile& stack : stack_catalogue()) {
+    words.push_back(stack.name);
+    for (const SoftwareName& own : stack.names)
+      if (std::find(words.begin(), words.end(), own.name) == words.end())
+        words.push_back(own.name);
+  }
   return words;
 }
 
@@ -94,14 +99,14 @@ struct Catalogue {
 constexpr Catalogue kCatalogues[] = {{"--model", models, true},
                                      {"--cluster", clusters, true},
                                      {"--base", clusters, true},
-                                     {"--stack", stacks, true},
+                                     {"--for", stacks, true},
                                      {"--kernel-set", kernel_set_names, false},
                                      {"--set", quantities, false}};
 
 // Of a sweep: what it plans for, what it pins, and quantities.
 Words axes(const DescribedCommand& command) {
   Words words;
-  constexpr std::string_view kUsual[] = {"--model", "--cluster", "--stack", "--global-batch",
+  constexpr std::string_view kUsual[] = {"--model", "--cluster", "--for", "--global-batch",
                                          "--seq"};
   for (const DescribedOption& option : command.options) {
     const bool is_usual =
@@ -118,6 +123,7 @@ Values values_of(const DescribedCommand& command, const DescribedOption& option)
   if (option.is_argument()) {
     if (command.name == "models") return {models(), true};
     if (command.name == "clusters") return {clusters(), true};
+    if (command.name == "software") return {stacks(), true};
     if (command.name == "schema") return {schema_tags(), false};
     if (option.name().find('|') != std::string::npos) return {split(option.name(), '|'), false};
     return {{}, true};

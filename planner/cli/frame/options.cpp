@@ -102,6 +102,8 @@ constexpr Subcommand kSubcommands[] = {
      parse_run_records},
     {"models", "List the models, or show one", parse_models},
     {"clusters", "List the kinds of nodes, or show a cluster", parse_clusters},
+    {"software", "List the software that plans are made for, and what was measured with it",
+     parse_software},
     {"doctor", "Show what this machine has for zplan, and what is missing for what", parse_doctor},
     {"calibrate", "Measure this machine for a profile, or say what to measure", parse_calibrate},
     {"completion", "Print a script that completes what you type: bash, zsh, fish",

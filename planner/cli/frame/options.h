@@ -48,6 +48,7 @@ struct PlanCommand {
   bool ignore_capacity = false;
   bool timing = false;
   bool sources = false;  // whole citations
+  bool details = false;  // all that is known, in place of the first screen
   bool json = false;
   bool bundle = false;                 // what is written has model and hardware in it
   std::vector<std::string> arguments;  // that decide the plan, as typed: to show how to go on
@@ -185,6 +186,12 @@ struct ModelsCommand {
   bool json = false;
 };
 
+// The softwares that plans are made for.
+struct SoftwareCommand {
+  std::string name;  // empty: all
+  bool json = false;
+};
+
 struct RunsCommand {
   std::string convert;  // a file of records
 };
@@ -313,7 +320,7 @@ struct ShowText {
 using Command =
     std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, BandwidthCommand,
                  LowerCommand, RunCommand, CompareCommand, ValidateCommand, RunsCommand,
-                 ModelsCommand, ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand,
+                 ModelsCommand, SoftwareCommand, ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand,
                  SweepCommand, WhatIfCommand, SensitivityCommand, DiffCommand, MaxCommand,
                  GoodputCommand, NeedCommand, ExplainCommand, WhyNotCommand, ExportCommand,
                  CheckCommand, ReportCommand>;

@@ -61,12 +61,14 @@ void tell_changed(const std::string& path, std::string_view what, const PlanSeal
 }
 
 // `plan`: as the file is to have it; the names lead from here.
-PlanSeal seal_of(const Plan& plan, const std::string& fingerprint, const std::string& model,
+PlanSeal seal_of(const Plan& plan, const PlanOrigin& origin, const std::string& model,
                  const std::string& hardware) {
   return {.model = {plan.model, model_hash(load_named_model(model).model)},
           .hardware = {plan.hardware, hardware_hash(hardware)},
           .decisions = decisions_hash(plan),
-          .fingerprint = fingerprint};
+          .fingerprint = origin.fingerprint,
+          .software = origin.software,
+          .calibration = origin.calibration};
 }
 
 }  // namespace
@@ -98,16 +100,16 @@ void tell_left_out(const std::string& model, const std::vector<std::string>& sen
   for (const std::string& one : sentences) complain(fmt::format("{}: {}", model, one));
 }
 
-std::string plan_text(Plan plan, const std::string& fingerprint, const std::string& path) {
+std::string plan_text(Plan plan, const PlanOrigin& origin, const std::string& path) {
   const std::string model = plan.model, hardware = plan.hardware;
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty())
     for (std::string* name : {&plan.model, &plan.hardware})
       if (is_relative(*name, {})) *name = seen_from(folder, *name);
-  return to_json(plan, seal_of(plan, fingerprint, model, hardware));
+  return to_json(plan, seal_of(plan, origin, model, hardware));
 }
 
-std::string bundle_text(Plan plan, const std::string& fingerprint) {
+std::string bundle_text(Plan plan, const PlanOrigin& origin) {
   const std::string model = plan.model, name = plan.hardware;
   const ModelConfig shape = load_named_model(model).model;
   const HardwareDocument hardware = hardware_document(name);
@@ -115,7 +117,7 @@ std::string bundle_text(Plan plan, const std::string& fingerprint) {
   plan.hardware = with_settings(hardware.name, hardware.settings);
   const std::string text = fmt::format(
       R"({{"schema": "{}", "plan": {}, "model": {}, "hardware": {}}})", kBundleTag,
-      to_json(plan, seal_of(plan, fingerprint, model, name)), model_template(shape), hardware.text);
+      to_json(plan, seal_of(plan, origin, model, name)), model_template(shape), hardware.text);
   return json_text(parse_json(text, "bundle")) + "\n";
 }
 

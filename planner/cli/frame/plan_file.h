@@ -24,11 +24,16 @@ struct ReadPlan {
 ReadPlan read_plan(const std::string& path);
 // On stderr, of a foreign model: a line for each sentence.
 void tell_left_out(const std::string& model, const std::vector<std::string>& sentences);
+// What a plan file keeps of how the plan came about.
+struct PlanOrigin {
+  std::string fingerprint;            // of its placed Job
+  std::string software, calibration;  // as PlanSeal
+};
 // The text of a file at this path, in which relative paths of the Plan are relative to its folder,
-// with what the plan was made with. `fingerprint`: of its placed Job.
-std::string plan_text(Plan plan, const std::string& fingerprint, const std::string& path);
+// with what the plan was made with.
+std::string plan_text(Plan plan, const PlanOrigin& origin, const std::string& path);
 // The same with model and hardware, a "zplan.bundle/1".
-std::string bundle_text(Plan plan, const std::string& fingerprint);
+std::string bundle_text(Plan plan, const PlanOrigin& origin);
 // The cluster of that name or, where it is empty or settings alone, "{nvme=x2}", the one that the
 // plan names, so changed (hwprofiles/cluster_name.h). Says on stderr when what the
 // plan names has changed since it was made. Throws Error when its device lacks the plan's kernel

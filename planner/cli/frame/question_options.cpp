@@ -40,7 +40,7 @@ std::vector<std::string> lasting(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[i];
     if (word == "--threads" || word == "--time") ++i;  // and its value
     const bool passing = word.starts_with("--threads") || word.starts_with("--time") ||
-                         word == "--json" || word == "--timing" || word == "--exhaustive" ||
+                         word == "--json" || word == "--details" || word == "--timing" || word == "--exhaustive" ||
                          word == "--sources";
     if (!passing) kept.push_back(word);
   }
@@ -76,8 +76,8 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
               "Model: a name (zplan models), a .json file, or a folder of Hugging Face");
   syntax.text("-c,--cluster", command.cluster, "C",
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
-  syntax.text("--stack", command.stack, "S",
-              "Whose software: megatron2022, nemo2024 .., a .json file [own]");
+  syntax.text("--stack,--for", command.stack, "SOFTWARE",
+              "The software that trains: megatron, torchtitan, deepspeed .. (zplan software)");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Measured runs of yours (zplan.runs/2); the stack's rates follow them");
   add_changes(syntax, command.changes);
@@ -146,8 +146,8 @@ void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
               "Instead: the model to find a plan for, as zplan plan does");
   syntax.text("-c,--cluster", question.cluster, "C",
               "Where to; with a plan file, another cluster than it names");
-  syntax.text("--stack", question.stack, "S",
-              "Whose software: megatron_core .. or a .json file [own]");
+  syntax.text("--stack,--for", question.stack, "SOFTWARE",
+              "The software that trains: megatron, torchtitan, deepspeed .. (zplan software)");
   add_changes(syntax, question.changes);
   pins.add("/batch/global_batch", syntax, question.pins);
   pins.add("/batch/sequence", syntax, question.pins);

@@ -22,6 +22,7 @@ Command parse_compare(const std::vector<std::string>& arguments);
 Command parse_validate(const std::vector<std::string>& arguments);
 Command parse_run_records(const std::vector<std::string>& arguments);
 Command parse_models(const std::vector<std::string>& arguments);
+Command parse_software(const std::vector<std::string>& arguments);
 Command parse_clusters(const std::vector<std::string>& arguments);
 Command parse_doctor(const std::vector<std::string>& arguments);
 Command parse_calibrate(const std::vector<std::string>& arguments);

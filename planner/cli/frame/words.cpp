@@ -79,27 +79,6 @@ std::string mode_words(const Plan& plan, const RecomputeRun& run) {
   return mode == Recompute::kNone ? "no" : std::string(name(mode));
 }
 
-// "full recomputation", "full recomputation of 12 layers, then no of 20"
-std::string recompute_words(const Plan& plan) {
-  const bool keeps_away =
-      std::any_of(plan.recompute.begin(), plan.recompute.end(),
-                  [](const RecomputeRun& run) { return !(run.on_cpu | run.on_nvme).empty(); });
-  if (plan.recompute.size() == 1 && keeps_away)
-    return "recomputed or kept elsewhere: " + mode_words(plan, plan.recompute[0]);
-  if (plan.recompute.size() == 1)
-    return mode_words(plan, plan.recompute[0]) + " recomputation" +
-           (plan.checkpoint_layers > 1
-                ? fmt::format(" of {} layers at a time", plan.checkpoint_layers)
-                : "");
-  std::vector<std::string> runs;
-  for (const RecomputeRun& run : plan.recompute) {
-    const std::string layers = run.layers > 0 ? count_of(run.layers, "layer") : "the others";
-    const std::string mode = mode_words(plan, run);
-    runs.push_back(fmt::format("{} for {}", mode == "no" ? "none" : mode, layers));
-  }
-  return "recomputation: " + joined(runs, ", ");
-}
-
 // "4 data parallel, 2 tensor parallel with sequence parallelism, 2 pipeline stages (1F1B)"
 std::string parallel_words(const Plan& plan) {
   const Parallel& p = plan.parallel;
@@ -282,6 +261,26 @@ std::string full_reason(const Infeasible& why) {
   }
   if (!why.smallest_change.empty()) out += fmt::format("; would fit: {}", why.smallest_change);
   return out;
+}
+
+std::string recompute_words(const Plan& plan) {
+  const bool keeps_away =
+      std::any_of(plan.recompute.begin(), plan.recompute.end(),
+                  [](const RecomputeRun& run) { return !(run.on_cpu | run.on_nvme).empty(); });
+  if (plan.recompute.size() == 1 && keeps_away)
+    return "recomputed or kept elsewhere: " + mode_words(plan, plan.recompute[0]);
+  if (plan.recompute.size() == 1)
+    return mode_words(plan, plan.recompute[0]) + " recomputation" +
+           (plan.checkpoint_layers > 1
+                ? fmt::format(" of {} layers at a time", plan.checkpoint_layers)
+                : "");
+  std::vector<std::string> runs;
+  for (const RecomputeRun& run : plan.recompute) {
+    const std::string layers = run.layers > 0 ? count_of(run.layers, "layer") : "the others";
+    const std::string mode = mode_words(plan, run);
+    runs.push_back(fmt::format("{} for {}", mode == "no" ? "none" : mode, layers));
+  }
+  return "recomputation: " + joined(runs, ", ");
 }
 
 std::vector<std::string> plan_lines(const Plan& plan) {

@@ -37,6 +37,8 @@ std::string gather_words(const Gather& gather);
 // "parameters and gradients on GPU, optimizer states on CPU"; of a state with two homes those "of
 // 25 % of the layers" and "other optimizer states".
 std::string placement_words(const Plan& plan);
+// "full recomputation", "full recomputation of 12 layers, then no of 20"
+std::string recompute_words(const Plan& plan);
 // The choices, a line each.
 std::vector<std::string> plan_lines(const Plan& plan);
 // With what the experts of a model take: rows, what of them is padding, what is dropped.

@@ -34,7 +34,7 @@ Simulation simulate(const SimulateCommand& command) {
   const Plan& plan = read.plan;
   Cluster cluster = cluster_of(read, command.cluster);
   cluster.headroom = command.headroom;
-  StackUse use = find_stack_use(command.stack, command.anchor);
+  StackUse use = software_of(read, command.stack, command.anchor, cluster);
   const bool is_measured = command.measured_plan.empty();  // this plan, if any
   if (!is_measured) learn_measured_file(command.measured, command.measured_plan, use);
   simulate_with_stack(use, plan, cluster);

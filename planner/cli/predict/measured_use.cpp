@@ -130,7 +130,7 @@ void learn_measured_of_question(const PlanCommand& question, const Pins& pins,
     return learn_measured_file(question.measured, question.measured_plan, use);
   Cluster ran = cluster;
   Pins all = pins;
-  plan_with_stack(use, ran, all);
+  plan_for_software(use, model, ran, all);
   ran = varied(std::move(ran), question.changes);
   const std::vector<Plan> left = enumerate(model, ran, all);
   if (left.size() != 1)

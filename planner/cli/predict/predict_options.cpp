@@ -27,7 +27,7 @@ Command parse_simulate(const std::vector<std::string>& arguments) {
                 "  ./zplan simulate other.json --measured 2.2ms --of plan.json\n" +
                     std::string(kMeasuredHelp));
   add_plan(syntax, command);
-  syntax.text("--stack", command.stack, "S",
+  syntax.text("--stack,--for", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Measured runs of yours (zplan.runs/2); the stack's rates follow them");

@@ -11,6 +11,7 @@
 #include "planner/core/text.h"
 #include "planner/plan/choice_text.h"
 #include "planner/program/kernels/kernel_set.h"
+#include "planner/software/software_plans.h"
 #include "planner/validate/run_stack.h"
 
 namespace zplan {
@@ -61,7 +62,7 @@ std::string stack_of_runs(const std::vector<RunRecord>& runs, const RunCatalogue
     if (stack(run) != first)
       throw_bad_input(
           fmt::format("--anchor: expected runs of one stack, got {} ({}) and {} ({}); "
-                      "name it with --stack",
+                      "name it with --for",
                       first, runs.front().id, stack(run), run.id));
   }
   return first;
@@ -69,8 +70,8 @@ std::string stack_of_runs(const std::vector<RunRecord>& runs, const RunCatalogue
 
 }  // namespace
 
-StackProfile find_stack(const std::string& name) {
-  StackProfile stack = load_stack(name);
+StackProfile find_stack(const std::string& name, int capability) {
+  StackProfile stack = load_stack(name, capability);
   try {
     Plan plan;
     for (const auto& [pointer, text] : stack.choices) set_choice(plan, pointer, text);
@@ -81,18 +82,38 @@ StackProfile find_stack(const std::string& name) {
   return stack;
 }
 
-StackUse find_stack_use(const std::string& name, const std::string& anchor) {
+StackUse find_stack_use(const std::string& name, const std::string& anchor,
+                        const Cluster* cluster) {
+  const int capability =
+      cluster == nullptr ? 0 : find_kernel_set(cluster->node.device.kernel_set).capability;
   StackUse use{.asked = !name.empty() || !anchor.empty(), .evidence = {}, .anchors = {}};
+  use.calibration = anchor;
   if (anchor.empty()) {
-    use.evidence = evidence_of(find_stack(name.empty() ? "own" : name), load_measured_runs());
+    use.evidence =
+        evidence_of(find_stack(name.empty() ? "own" : name, capability), load_measured_runs());
     return use;
   }
   const std::vector<RunRecord> runs = read_anchors(anchor);
   const RunCatalogues catalogues;
   const std::string known = name.empty() ? stack_of_runs(runs, catalogues) : name;
-  use.evidence = evidence_of(find_stack(known), catalogues.measured);
+  use.evidence = evidence_of(find_stack(known, capability), catalogues.measured);
   for (const RunRecord& run : runs)
     use.anchors.push_back(add_anchor(use.evidence, run, catalogues));
+  return use;
+}
+
+StackUse software_of(const ReadPlan& read, const std::string& name, const std::string& anchor,
+                     const Cluster& cluster) {
+  const bool is_kept = read.seal && !read.seal->software.empty();
+  if (!is_kept) return find_stack_use(name, anchor, &cluster);
+  const PlanSeal& seal = *read.seal;
+  if (name.empty() && anchor.empty())
+    return find_stack_use(seal.software, seal.calibration, &cluster);
+  StackUse use = find_stack_use(name, anchor, &cluster);
+  if (use.evidence.stack.name != seal.software)
+    complain(fmt::format("{}: planned for {}, predicted with {} (--for)", read.path,
+                         software_title(load_stack(seal.software)),
+                         software_title(use.evidence.stack)));
   return use;
 }
 
@@ -132,6 +153,13 @@ void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins) {
   const auto recipes = recipes_of(kernels.id);
   const bool has = std::find(recipes.begin(), recipes.end(), stack.recipe) != recipes.end();
   if (pins.recipes.empty() && has) pins.recipes = {stack.recipe};
+}
+
+void plan_for_software(const StackUse& use, const ModelConfig& model, Cluster& cluster,
+                       Pins& pins) {
+  const Pins asked = pins;
+  plan_with_stack(use, cluster, pins);
+  if (use.asked) pins.software = plans_of(use.evidence.stack, model, cluster, asked);
 }
 
 void simulate_with_stack(const StackUse& use, const Plan& plan, Cluster& cluster) {

@@ -35,7 +35,7 @@ Command parse_report(const std::vector<std::string>& arguments) {
   syntax.positionals("PLAN.json", command.plans, "The plan, and others to show beside it");
   syntax.text("-o,--output", command.output, "FILE", "The page");
   syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plans name");
-  syntax.text("--stack", command.stack, "S",
+  syntax.text("--stack,--for", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.parsed_each("--measured", "TIMELINE.json|X",
                      "A run of the first plan (zplan run --timeline), or what it took, as 5.2s",

@@ -28,6 +28,9 @@ const KernelSet& in_format(const KernelSet& set, DType format) {
 
 ReadPlan runnable_plan(const RunCommand& command) {
   ReadPlan read = read_plan(command.plan);
+  if (read.seal && !read.seal->software.empty())
+    complain(fmt::format("{}: planned for {}; zplan runs it with its own executor", command.plan,
+                         software_title(load_stack(read.seal->software))));
   Plan& plan = read.plan;
   const KernelSet& set = find_kernel_set(plan.kernel_set);
   const auto refuse = [&](const char* what) {

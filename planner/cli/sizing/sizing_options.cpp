@@ -56,7 +56,7 @@ void add_failures(Syntax& syntax, double& tokens, FailureSettings& failures) {
 void add_sized(Syntax& syntax, PinOptions& pins, PlanCommand& question) {
   syntax.text("-m,--model", question.model, "M",
               "Model: a name (zplan models), a .json file, or a folder of Hugging Face");
-  syntax.text("--stack", question.stack, "S",
+  syntax.text("--stack,--for", question.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
   pins.add("/batch/global_batch", syntax, question.pins);
   pins.add("/batch/sequence", syntax, question.pins);
@@ -105,7 +105,7 @@ Command parse_max(const Arguments& arguments) {
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
   syntax.texts("--family", command.families, "F",
                "data-parallel, zero-1, zero-offload, infinity-nvme ..; repeated [all]");
-  syntax.text("--stack", command.stack, "S",
+  syntax.text("--stack,--for", command.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
   std::vector<std::string> changes;
   add_changes(syntax, changes);

@@ -130,6 +130,15 @@ Value parts_value(const StepParts& parts) {
   return out;
 }
 
+Value kind_value(const RunResult& run) {
+  const Kind& kind = run.kind;
+  return Sheet{{"parameters", run.parameters},
+               {"device", kind.device},
+               {"format", kind.format},
+               {"devices", kind.devices},
+               {"features", kind.features}};
+}
+
 Sheet row_sheet(const RunResult& run) {
   const bool timed = run.predicted_s.has_value();
   return {{"id", run.id},
@@ -142,6 +151,7 @@ Sheet row_sheet(const RunResult& run) {
           {"high_s", timed ? Value(run.high_s) : nullptr},
           {"split_s", timed ? parts_value(run.parts) : nullptr},
           {"unknown", run.unknown},
+          {"kind", timed ? kind_value(run) : nullptr},
           {"error_pct", run.has_time() ? Value(run.time_error_pct()) : nullptr},
           {"predicted_gib", run.predicted_gib},
           {"bound_gib", run.bound_gib},

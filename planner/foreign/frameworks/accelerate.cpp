@@ -26,7 +26,7 @@ namespace {
 class AccelerateReading {
  public:
   AccelerateReading(const JsonNode& root, const Surroundings& around)
-      : table_("accelerate.json"), config_(root, table_), around_(around) {}
+      : table_(KeyTable::of("accelerate.json")), config_(root, table_), around_(around) {}
 
   Setup read() {
     out_.version = table_.version();
@@ -176,7 +176,7 @@ class AccelerateReading {
     }
   }
 
-  KeyTable table_;
+  const KeyTable& table_;
   ConfigReader config_;
   const Surroundings& around_;
   Setup out_;

@@ -86,7 +86,7 @@ bool is_deepspeed(const JsonNode& root) {
 }
 
 Setup read_deepspeed(const JsonNode& root, const Surroundings& around) {
-  const KeyTable table("deepspeed.json");
+  const KeyTable& table = KeyTable::of("deepspeed.json");
   ConfigReader config(root, table);
   config.check_keys();
   Setup out{.version = table.version(), .stack = "hf"};

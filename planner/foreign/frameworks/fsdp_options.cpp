@@ -50,7 +50,7 @@ bool is_fsdp_options(const JsonNode& root) {
 }
 
 Setup read_fsdp_options(const JsonNode& root, const Surroundings& around) {
-  const KeyTable table("fsdp.json");
+  const KeyTable& table = KeyTable::of("fsdp.json");
   ConfigReader config(root, table);
   config.check_keys();
   Setup out{.version = table.version(), .stack = "hf"};

@@ -8,13 +8,6 @@
 namespace zplan {
 namespace {
 
-JsonNode find_embedded(std::string_view file) {
-  for (const EmbeddedFile& each : embedded_keys())
-    if (each.name.ends_with(file))
-      return parse_json(std::string(each.text), std::string(each.name));
-  assertion_failed("a table of keys by this name", __FILE__, __LINE__);
-}
-
 KeyObject read_object(const JsonNode& node) {
   JsonObject object = node.object();
   KeyObject out;
@@ -29,8 +22,21 @@ KeyObject read_object(const JsonNode& node) {
 
 }  // namespace
 
-KeyTable::KeyTable(std::string_view file) {
-  JsonObject object = find_embedded(file).object();
+const KeyTable& KeyTable::of(std::string_view file) {
+  static const std::map<std::string, KeyTable, std::less<>> kTables = [] {
+    std::map<std::string, KeyTable, std::less<>> tables;
+    for (const EmbeddedFile& each : embedded_keys())
+      tables.emplace(each.name.substr(each.name.rfind('/') + 1),
+                     KeyTable(parse_json(std::string(each.text), std::string(each.name))));
+    return tables;
+  }();
+  const auto found = kTables.find(file);
+  ZPLAN_ASSERT(found != kTables.end());
+  return found->second;
+}
+
+KeyTable::KeyTable(const JsonNode& root) {
+  JsonObject object = root.object();
   object.schema("zplan.keys/1");
   framework_ = object.member("framework").string();
   version_ = object.member("version").string();

@@ -21,8 +21,9 @@ struct KeyObject {
 
 class KeyTable {
  public:
-  // `file`: "deepspeed.json"
-  explicit KeyTable(std::string_view file);
+  // Returns the table of "deepspeed.json", which is read once: a search reads thousands of
+  // configurations.
+  static const KeyTable& of(std::string_view file);
 
   const std::string& framework() const { return framework_; }
   const std::string& version() const { return version_; }
@@ -36,6 +37,8 @@ class KeyTable {
   const JsonNode& usual(std::string_view key) const;
 
  private:
+  explicit KeyTable(const JsonNode& root);
+
   std::string framework_, version_;
   std::map<std::string, KeyObject, std::less<>> objects_;
   std::map<std::string, std::string, std::less<>> removed_;

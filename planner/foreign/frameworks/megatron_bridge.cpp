@@ -43,8 +43,8 @@ constexpr std::pair<std::string_view, std::string_view> kNotModelled[] = {
     {"model.window_size", "attention is counted over all tokens"}};
 
 struct Tables {
-  KeyTable fields{"megatron_bridge.json"};
-  KeyTable options{"megatron.json"};
+  const KeyTable& fields = KeyTable::of("megatron_bridge.json");
+  const KeyTable& options = KeyTable::of("megatron.json");
 };
 
 // Megatron-LM's options as the fields say them.

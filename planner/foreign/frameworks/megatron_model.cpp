@@ -289,7 +289,7 @@ std::optional<ModelConfig> megatron_model(const JsonNode& root) {
   const JsonNode options = megatron_options(root);
   if (!find_key(options, "--num-layers") || !find_key(options, "--hidden-size"))
     return std::nullopt;
-  const KeyTable table("megatron.json");
+  const KeyTable& table = KeyTable::of("megatron.json");
   return megatron_model(options, ConfigReader(options, table));
 }
 

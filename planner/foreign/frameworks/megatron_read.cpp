@@ -107,7 +107,7 @@ void read_megatron_plan(const KeysToPlan& to) {
 }
 
 Setup read_megatron(const JsonNode& root, const Surroundings& around) {
-  const KeyTable table("megatron.json");
+  const KeyTable& table = KeyTable::of("megatron.json");
   ConfigReader config(megatron_options(root), table);
   Setup out{.version = table.version(), .stack = "megatron_core"};
   out.plan.model = around.model.name;

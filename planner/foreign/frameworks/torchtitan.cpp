@@ -34,7 +34,7 @@ class TitanReading {
   TitanReading(const JsonNode& root, const JsonNode& line, const Surroundings& around,
                bool has_options)
       : line_(line),
-        table_(has_options ? "torchtitan_options.json" : "torchtitan.json"),
+        table_(KeyTable::of(has_options ? "torchtitan_options.json" : "torchtitan.json")),
         config_(root, table_),
         around_(around),
         has_options_(has_options) {}
@@ -181,7 +181,7 @@ class TitanReading {
   }
 
   JsonNode line_;
-  KeyTable table_;
+  const KeyTable& table_;
   ConfigReader config_;
   const Surroundings& around_;
   bool has_options_;

@@ -42,7 +42,7 @@ constexpr OptimizerName kOptimizerNames[] = {{"adamw_torch", OptimizerKind::kAda
 class TrainerReading {
  public:
   TrainerReading(const JsonNode& root, const Surroundings& around)
-      : table_("trainer.json"),
+      : table_(KeyTable::of("trainer.json")),
         config_(arguments_of(root).value_or(root), table_, arguments_of(root) ? "--" : ""),
         around_(around) {
     config_.check_keys("the training script");
@@ -160,7 +160,7 @@ class TrainerReading {
                   "--offload-moment1 --offload-moment2 counts them on the CPU, brought each step");
   }
 
-  KeyTable table_;
+  const KeyTable& table_;
   ConfigReader config_;
   Surroundings around_;
 };

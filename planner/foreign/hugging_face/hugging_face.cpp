@@ -22,9 +22,15 @@ constexpr std::int64_t kUsualSequence = 8192;     // [assumed] tokens
 constexpr std::int64_t kUsualBatch = 4'194'304;   // [assumed] tokens per step
 constexpr std::int64_t kMostSequences = 1 << 20;  // per step
 
-JsonNode all_defaults() {
-  const EmbeddedFile& file = embedded_hugging_face().front();
-  return parse_json(std::string(file.text), std::string(file.name)).object().member("model_types");
+// Read once: a search writes thousands of configurations.
+const JsonNode& all_defaults() {
+  static const JsonNode kDefaults = [] {
+    const EmbeddedFile& file = embedded_hugging_face().front();
+    return parse_json(std::string(file.text), std::string(file.name))
+        .object()
+        .member("model_types");
+  }();
+  return kDefaults;
 }
 
 [[noreturn]] void refuse_type(const JsonNode& node, const std::string& type, bool has_code) {

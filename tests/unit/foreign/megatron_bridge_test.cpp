@@ -35,7 +35,8 @@ TEST(MegatronBridge, WhatIsLeftOutIsAsTheClassesHaveIt) {
     {"optimizer_cpu_offload": true, "use_precision_aware_optimizer": true}})");
   EXPECT_EQ(offload.plan.placement.optimizer_near, 1);
   EXPECT_EQ(read(R"({"_target_": "x", "ddp": {"use_megatron_fsdp": true}})").plan.zero_stage, 0);
-  const KeyTable fields("megatron_bridge.json"), options("megatron.json");
+  const KeyTable& fields = KeyTable::of("megatron_bridge.json");
+  const KeyTable& options = KeyTable::of("megatron.json");
   const JsonNode empty = parse_json("{}", "config.yaml");
   int said = 0;
   for (const auto& [option, usual] : options.objects().at("").keys)

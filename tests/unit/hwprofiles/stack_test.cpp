@@ -51,8 +51,26 @@ TEST(Stack, RefusesFittedValuesWithoutUncertaintyAndUnknownNames) {
   text.replace(text.find(", \"uncertainty\": 0.1"), 20, "");
   EXPECT_EQ(message_of([&] { parse_stack(text, "x.json"); }),
             "x.json:3:9: /rates/gemm: expected an \"uncertainty\" beside a fitted value, got none");
-  EXPECT_EQ(message_of([] { load_stack("nemo2023"); }).substr(0, 55),
-            "unknown stack \"nemo2023\"; did you mean \"nemo2024\"? (kno");
+  EXPECT_EQ(message_of([] { load_stack("nemo2023"); }),
+            "--for: expected a software, as in --for megatron (zplan software lists them), got "
+            "\"nemo2023\"; did you mean \"nemo2024\"?");
+}
+
+TEST(Stack, ANameIsItsNewestProfileForTheDevicesAndAYearAnOlderOne) {
+  EXPECT_EQ(load_stack("megatron").name, "megatron_core");
+  EXPECT_EQ(load_stack("Megatron", 70).name, "megatron2022");
+  EXPECT_EQ(load_stack("megatron@2020").name, "megatron2020");
+  EXPECT_EQ(load_stack("deepspeed", 70).name, "deepspeed_infinity");
+  EXPECT_EQ(load_stack("nemo").name, "megatron_bridge");
+  EXPECT_EQ(load_stack("megatron2020").name, "megatron2020");
+  EXPECT_EQ(load_stack("accelerate").target, "accelerate");
+  EXPECT_EQ(load_stack("hf").target, "hf");
+  EXPECT_EQ(message_of([] { load_stack("megatron@2021"); }),
+            "--for megatron@2021: expected one of the years 2020, 2022, 2025, as in --for "
+            "megatron@2020");
+  EXPECT_EQ(message_of([] { load_stack("torchtitan", 70); }),
+            "--for torchtitan: no profile of torchtitan is for these devices; expected a year, 2025, "
+            "as in --for torchtitan@2025, to take its rates all the same");
 }
 
 TEST(Stack, HasRatesByClassOfDevices) {

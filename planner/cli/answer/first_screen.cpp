@@ -1,0 +1,396 @@
+#include "planner/cli/answer/first_screen.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "planner/cli/frame/table.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/split_output.h"
+#include "planner/core/quantity.h"
+#include "planner/core/text.h"
+#include "planner/cost/kernel_time.h"
+#include "planner/plan/plan_difference.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "planner/search/simplicity.h"
+
+namespace zplan {
+namespace {
+
+constexpr double kUsualTokens = 1e12;  // [assumed] where --tokens does not say how many
+constexpr double kSecondsPerHour = 3600;
+constexpr double kSecondsPerDay = 86400;
+constexpr double kDaysPerYear = 365.25;
+
+// "1T", "2.5B"
+std::string tokens_words(double tokens) {
+  constexpr std::pair<double, std::string_view> kUnits[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}};
+  for (const auto& [unit, letter] : kUnits)
+    if (tokens >= unit) return fmt::format("{:.3g}{}", tokens / unit, letter);
+  return fmt::format("{:.3g}", tokens);
+}
+
+double tokens_of(const PlanCommand& command) {
+  return command.objective.tokens > 0 ? command.objective.tokens : kUsualTokens;
+}
+
+double tokens_per_step(const Answer& answer) {
+  return static_cast<double>(answer.global_batch) * static_cast<double>(answer.sequence);
+}
+
+double tokens_per_second(const Answer& answer, Seconds step) {
+  return tokens_per_step(answer) / step.value;
+}
+
+// Three digits at least: "1,154", "6.15".
+std::string rate_words(double rate) {
+  return rate >= 100 ? grouped(std::llround(rate)) : fmt::format("{:.3g}", rate);
+}
+
+// "78 days", "10.1 years", "5.2 hours"
+std::string long_time(double seconds) {
+  const double days = seconds / kSecondsPerDay;
+  if (days >= 2 * kDaysPerYear) return fmt::format("{:.3g} years", days / kDaysPerYear);
+  if (days >= 2) return fmt::format("{} days", rate_words(days));
+  return fmt::format("{:.3g} hours", seconds / kSecondsPerHour);
+}
+
+std::int64_t ranks_of(const Answer& answer) { return answer.best->planned.plan.parallel.ranks(); }
+
+std::string_view worker_of(const Answer& answer) {
+  const bool on_cpu = find_kernel_set(answer.best->planned.plan.kernel_set).runs_on == RunsOn::kCpu;
+  return on_cpu ? "worker" : "GPU";
+}
+
+double run_seconds(const Answer& answer, const PlanCommand& command, Seconds step) {
+  return tokens_of(command) / tokens_per_second(answer, step);
+}
+
+// Label in front, lines after the first below the text.
+void entry(std::string& out, std::string_view label, const std::string& text) {
+  if (text.empty()) return;
+  Sheet line;
+  line.entry(label, "{}", {text});
+  out += line.text();
+}
+
+std::string software_table(const Answer& answer, const PlanCommand& command) {
+  const std::string tokens = tokens_words(tokens_of(command)) + " tokens";
+  Table table({{"with", "with"},
+               {"step", "step"},
+               {"interval", "80 % within"},
+               {"rate", "tokens/s"},
+               {"each", fmt::format("per {}", worker_of(answer))},
+               {"mfu", "MFU"},
+               {"run", tokens},
+               {"basis", "rests on"}});
+  const double ranks = static_cast<double>(ranks_of(answer));
+  for (const SoftwareLine& line : answer.software) {
+    const double rate = tokens_per_second(answer, line.step);
+    const std::string interval = line.interval
+                                     ? fmt::format("{}..{}", format_seconds(line.interval->low),
+                                                   format_seconds(line.interval->high))
+                                     : "";
+    table.words_row({line.title, format_seconds(line.step), interval, rate_words(rate),
+                     rate_words(rate / ranks), line.mfu > 0 ? percent(line.mfu) : "",
+                     long_time(run_seconds(answer, command, line.step)), line.basis});
+  }
+  return table.text(kIndent);
+}
+
+// GPU-hours, and money where the price is given.
+std::string run_words(const Answer& answer, const PlanCommand& command) {
+  const double seconds = run_seconds(answer, command, answer.best->time.sim.period);
+  const double hours = seconds / kSecondsPerHour * static_cast<double>(ranks_of(answer));
+  std::string words =
+      fmt::format("{} tokens take {} and {} {}-hours", tokens_words(tokens_of(command)),
+                  long_time(seconds), grouped(std::llround(hours)), worker_of(answer));
+  if (command.objective.price > 0)
+    words +=
+        fmt::format(", {} at {:g} an hour", grouped(std::llround(hours * command.objective.price)),
+                    command.objective.price);
+  return words;
+}
+
+// The share of runs that need more than there is; nothing where the software does not state what
+// it holds.
+std::optional<double> chance_of_running_out(const StackMemoryUse& use, const TierUse& gpu) {
+  constexpr double kDeviations = 1.645;  // of the bound (search/stack_memory_use.h)
+  const double sd =
+      static_cast<double>(use.device.bound.value - use.device.central.value) / kDeviations;
+  if (sd <= 0) return std::nullopt;
+  const double room = static_cast<double>(gpu.capacity.value - use.device.central.value);
+  return std::erfc(room / sd / std::numbers::sqrt2) / 2;
+}
+
+std::string chance_words(double chance) {
+  if (chance < 0.001) return "runs out in less than 1 of 1,000 runs";
+  return fmt::format("runs out in {:.2g} % of runs", 100 * chance);
+}
+
+// The three categories that take most, "activations 43.0 GiB, ..".
+std::string largest_categories(const TierUse& use) {
+  std::vector<std::pair<Bytes, Category>> sizes;
+  for (std::size_t i = 0; i < use.by_category.size(); ++i)
+    if (use.by_category[i].value > 0)
+      sizes.emplace_back(use.by_category[i], static_cast<Category>(i));
+  std::ranges::stable_sort(sizes, [](const auto& a, const auto& b) { return a.first > b.first; });
+  sizes.resize(std::min<std::size_t>(sizes.size(), 3));
+  std::vector<std::string> words;
+  for (const auto& [size, category] : sizes)
+    words.push_back(fmt::format("{} {}", name(category), format_bytes(size)));
+  return joined(words, ", ");
+}
+
+std::string memory_words(const Answer& answer) {
+  const MemoryPrediction& memory = answer.best->memory;
+  const TierUse& gpu = memory.use[static_cast<std::size_t>(Tier::kGpu)];
+  const StackProfile& software = answer.evidence.stack;
+  if (gpu.capacity.value == 0) {
+    const TierUse& cpu = memory.use[static_cast<std::size_t>(Tier::kCpu)];
+    return fmt::format("{} of {} per node: {}", format_bytes(cpu.peak), format_bytes(cpu.capacity),
+                       largest_categories(cpu));
+  }
+  const bool states = answer.cluster.memory.given;
+  const Bytes expected = states ? memory.stack.device.central : gpu.peak + gpu.reserve;
+  std::string words =
+      fmt::format("{} of {} per GPU expected", format_bytes(expected), format_bytes(gpu.capacity));
+  if (states) {
+    if (const auto chance = chance_of_running_out(memory.stack, gpu))
+      words += ", " + chance_words(*chance);
+  }
+  words += ": " + largest_categories(gpu);
+  if (!states && !is_ideal(software))
+    words += fmt::format("; zplan's own placement, {} does not state its memory", software.title);
+  for (const Tier tier : {Tier::kCpu, Tier::kNvme}) {
+    const TierUse& use = memory.use[static_cast<std::size_t>(tier)];
+    const bool holds_states =
+        use.by_category[static_cast<std::size_t>(Category::kOptimizer)] +
+            use.by_category[static_cast<std::size_t>(Category::kParameters)] +
+            use.by_category[static_cast<std::size_t>(Category::kGradients)] +
+            use.by_category[static_cast<std::size_t>(Category::kActivations)] >
+        Bytes{0};
+    if (holds_states)
+      words +=
+          fmt::format("; {} of {} of {} per node", format_bytes(use.peak),
+                      format_bytes(use.available()), tier == Tier::kCpu ? "CPU memory" : "NVMe");
+  }
+  return words;
+}
+
+// The greatest parts of the step.
+std::string time_words(const Answer& answer) {
+  constexpr int kMostNamed = 4;
+  const std::string line = split_line(answer.best->time.split);
+  const std::string words = line.substr(0, line.find(" = 100 %"));
+  std::size_t end = 0;
+  for (int named = 0; named < kMostNamed && end != words.npos; ++named)
+    end = words.find(", ", end + 1);
+  return words.substr(0, end);
+}
+
+// The fastest plan found, where a simpler one is recommended.
+std::string passed_over(const Answer& answer) {
+  const SearchResult& search = answer.search;
+  if (!search.fastest || !search.best) return "";
+  constexpr double kWorthSaying = 0.001;
+  const double gain = search.best->step->value / search.fastest->step->value - 1;
+  if (gain < kWorthSaying) return "";
+  std::vector<std::string> changes;
+  for (const DecisionChange& change : plan_difference(search.best->plan, search.fastest->plan)) {
+    const std::string_view word = change.pointer.substr(change.pointer.rfind('/') + 1);
+    if (word != "slack") changes.push_back(fmt::format("{} {}", word, change.after));
+  }
+  constexpr std::size_t kMostNamed = 4;
+  const bool more = changes.size() > kMostNamed;
+  changes.resize(std::min(changes.size(), kMostNamed));
+  return fmt::format("{} faster ({} a step) with {}{}", percent(gain),
+                     format_seconds(*search.fastest->step), joined(changes, ", "),
+                     more ? " .." : "");
+}
+
+std::string assumed_words(const Answer& answer, const PlanCommand& command) {
+  std::vector<std::string> all;
+  const auto given = [&](std::string_view pointer) { return command.pins.has(pointer); };
+  if (!given("/batch/global_batch") || !given("/batch/sequence"))
+    all.push_back(fmt::format("{} sequences of {} tokens (--global-batch, --seq)",
+                              grouped(answer.global_batch), grouped(answer.sequence)));
+  if (answer.has_chosen_software)
+    all.push_back(fmt::format("{} trains (--for)", software_title(answer.evidence.stack)));
+  if (command.objective.tokens <= 0)
+    all.push_back(fmt::format("{} tokens (--tokens)", tokens_words(kUsualTokens)));
+  all.insert(all.end(), answer.assumed.begin(), answer.assumed.end());
+  all.insert(all.end(), answer.left_out.begin(), answer.left_out.end());
+  return joined(all, "; ");
+}
+
+// "no measured run with tensor parallelism, on more than 16 devices"
+std::string doubts(const Answer& answer) {
+  const std::string of_it = fmt::format("no run of stack {} ", answer.evidence.stack.name);
+  std::vector<std::string> unmeasured, others;
+  for (const std::string& one : answer.best->time.certainty.unknown) {
+    if (one.starts_with(of_it))
+      unmeasured.push_back(one.substr(of_it.size()));
+    else
+      others.push_back(one);
+  }
+  if (!unmeasured.empty())
+    others.insert(others.begin(), "no measured run " + joined(unmeasured, ", "));
+  return joined(others, "; ");
+}
+
+// What the search has shown, by this cost model.
+std::string proof_words(const Answer& answer) {
+  const SearchStats& stats = answer.search.stats;
+  const std::string plans =
+      fmt::format("{} plans{}", grouped(stats.space),
+                  answer.pins.software ? " that it can run" : " of the space");
+  const std::string than = answer.search.fastest ? " than the fastest found" : "";
+  if (stats.gap <= 0) return fmt::format("by this model none of {} takes less time{}", plans, than);
+  const std::string gap = percent_at_most(stats.gap);
+  return stats.gap <= kProvenGap
+             ? fmt::format("by this model none of {} takes over {} less time{}", plans, gap, than)
+             : fmt::format("others of {} could take up to {} less time{}", plans, gap, than);
+}
+
+std::string arguments_of(const PlanCommand& command) {
+  std::string out;
+  for (const std::string& word : command.arguments) out += " " + shell_word(word);
+  return out;
+}
+
+std::string next_words(const Answer& answer, const PlanCommand& command) {
+  const std::string asked = arguments_of(command);
+  const std::string& target = answer.evidence.stack.target;
+  const std::string plan = command.output.empty() ? "-o plan.json" : shell_word(command.output);
+  std::string out;
+  if (command.output.empty()) {
+    entry(out, "Next", fmt::format("./zplan plan{} {}", asked, plan));
+  } else {
+    entry(out, "Next", fmt::format("./zplan simulate {} --trace trace.json", plan));
+  }
+  const bool on_cpu = find_kernel_set(answer.best->planned.plan.kernel_set).runs_on == RunsOn::kCpu;
+  const std::string file = command.output.empty() ? "plan.json" : plan;
+  if (on_cpu)
+    entry(out, "", fmt::format("./zplan run {} --steps 10 --check", file));
+  else if (!target.empty())
+    entry(out, "", fmt::format("./zplan export {} --to {} -o run", file, target));
+  entry(out, "", fmt::format("./zplan plan{} --details", asked));
+  return out;
+}
+
+// "bf16", of products of layers in 8 or 4 bits "mxfp8".
+std::string format_words(const Plan& plan) {
+  const KernelSet& set = find_kernel_set(plan.kernel_set);
+  return set.layer_products == LayerProducts::kFp8 ? std::string(set.codes.name)
+                                                   : std::string(peak_name(set.compute));
+}
+
+std::string schedule_words(const Plan& plan) {
+  if (plan.schedule == Schedule::kOneForwardOneBackward) return "";
+  const std::int32_t chunks = plan.pieces() / plan.parallel.pp;
+  return chunks > 1 ? fmt::format(" ({}, {} chunks)", name(plan.schedule), chunks)
+                    : fmt::format(" ({})", name(plan.schedule));
+}
+
+// "ZeRO-3, tensor 2, data 256; micro-batch 5, 2 accumulation steps; full recomputation; fp16"
+std::string plan_words(const Plan& plan) {
+  const Parallel& shape = plan.parallel;
+  std::vector<std::string> parts;
+  if (plan.zero_stage > 0 || shape.dp > 1) parts.push_back(fmt::format("ZeRO-{}", plan.zero_stage));
+  const auto add = [&](std::string_view what, std::int32_t ranks, const std::string& more) {
+    if (ranks > 1) parts.push_back(fmt::format("{} {}{}", what, ranks, more));
+  };
+  add("tensor", shape.tp, shape.sequence_parallel ? " with sequence parallelism" : "");
+  add("context", shape.cp, "");
+  add("pipeline", shape.pp, schedule_words(plan));
+  add("experts over", shape.ep, "");
+  add("data", shape.dp, "");
+  if (parts.empty()) parts.emplace_back("one replica");
+  return fmt::format("{}; micro-batch {}, {}; {}; {}", joined(parts, ", "), plan.batch.micro_batch,
+                     count_of(plan.micro_steps(), "accumulation step"), recompute_words(plan),
+                     format_words(plan));
+}
+
+std::string plan_entries(const Plan& plan) {
+  std::string out;
+  entry(out, "Plan", plan_words(plan));
+  const Family family = family_of(plan);
+  if (family.cpu || family.nvme) entry(out, "", placement_words(plan));
+  return out;
+}
+
+std::string misfit_screen(const Answer& answer, const PlanCommand& command) {
+  std::string out;
+  const std::optional<Candidate>& closest = answer.search.closest;
+  if (closest && !closest->infeasible->smallest_change.empty())
+    entry(out, "Would fit", closest->infeasible->smallest_change);
+  entry(out, "Cluster", fmt::format("{}: {}", answer.cluster.name, cluster_words(answer.cluster)));
+  entry(out, "Space",
+        fmt::format("{} were looked at; none fits", count_of(answer.search.stats.space, "plan")));
+  entry(out, "Next", fmt::format("./zplan need --model {}", shell_word(command.model)));
+  entry(out, "", fmt::format("./zplan max --cluster {}", shell_word(command.cluster)));
+  entry(out, "", fmt::format("./zplan plan{} --details", arguments_of(command)));
+  return out;
+}
+
+}  // namespace
+
+std::string headline(const Answer& answer) {
+  if (!answer.best) return "No: " + misfit_line(answer);
+  const TimePrediction& time = answer.best->time;
+  const double each =
+      tokens_per_second(answer, time.sim.period) / static_cast<double>(ranks_of(answer));
+  const std::string how = fmt::format(
+      "{} a step, {} tokens/s per {}{}", duration_words(time.sim.period), rate_words(each),
+      worker_of(answer),
+      time.throughput.mfu > 0 ? fmt::format(", {} MFU", percent(time.throughput.mfu)) : "");
+  if (!fits(answer))
+    return fmt::format("No: {}; the closest plan, capacity ignored, would take {}",
+                       misfit_line(answer), how);
+  std::string line =
+      fmt::format("Yes: {} trains on {} ({}): {}", answer.model.name, answer.cluster.name,
+                  count_of(ranks_of(answer), worker_of(answer)), how);
+  if (const auto& best = time.certainty.exceeded)
+    line +=
+        fmt::format("; above the best ever measured on {}, {}", best->device, percent(best->mfu));
+  const Objective asked = answer.objective.question.what;
+  if (asked != Objective::kFastest)
+    line += fmt::format("; {}: {}", name(asked),
+                        objective_value(answer.objective, *objective_step(answer)));
+  return line;
+}
+
+std::string first_screen(const Answer& answer, const PlanCommand& command) {
+  std::string out = paragraph(headline(answer));
+  if (!answer.best) return out + misfit_screen(answer, command);
+  out += software_table(answer, command);
+  out += plan_entries(answer.best->planned.plan);
+  entry(out, "Memory", memory_words(answer));
+  entry(out, "Time", time_words(answer));
+  entry(out, "Run", run_words(answer, command));
+  entry(out, "Faster", passed_over(answer));
+  entry(out, "Proof", proof_words(answer));
+  entry(out, "Doubts", doubts(answer));
+  entry(out, "Assumed", assumed_words(answer, command));
+  return out + next_words(answer, command);
+}
+
+Value software_value(const Answer& answer) {
+  return each(answer.software, [&](const SoftwareLine& line) {
+    return Sheet{{"software", line.profile.empty() ? left_out() : Value(line.profile)},
+                 {"title", line.title},
+                 {"step_s", line.step},
+                 {"low_s", line.interval ? Value(line.interval->low) : nullptr},
+                 {"high_s", line.interval ? Value(line.interval->high) : nullptr},
+                 {"tokens_per_s", tokens_per_second(answer, line.step)},
+                 {"mfu", line.mfu},
+                 {"basis", line.basis}};
+  });
+}
+
+}  // namespace zplan
