@@ -105,13 +105,13 @@ class Commands(CliTest):
             lines = file.readlines()
         of_group = [line for line in lines if '"vtrain_multi"' in line]
         self.write("runs.jsonl", "".join(lines[:2] + of_group[:3]))
-        text = self.good("--help")
-        self.names = re.findall(r"^  ([a-z-]+) +[A-Z]", text[text.index("Subcommands"):],
-                                re.MULTILINE)
+        self.names = self.subcommands()
         self.assertGreater(len(self.names), 12)
 
     def test_examples_work(self):
         found = examples(self.good("--help"))
+        for page in ("pins", "kernel-sets", "all"):
+            found += examples(self.good("help", page))
         for name in self.names:
             lines = examples(self.good(name, "--help"))
             self.assertTrue(any(f"zplan {name} " in line or line.endswith(f"zplan {name}")

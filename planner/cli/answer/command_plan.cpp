@@ -20,7 +20,6 @@ ExitCode execute(const PlanCommand& command) {
   const std::string hardware = split_settings(command.cluster).plain;
   check_outputs({command.output}, {model_file_of(command.model), file(hardware)});
   const Answer answer = find_answer(command);
-  if (!fits(answer)) complain(misfit_line(answer));
   if (answer.best) {
     const Plan& plan = answer.best->planned.plan;
     Pins pins = command.pins;
