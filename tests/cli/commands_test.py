@@ -137,7 +137,7 @@ class Commands(CliTest):
         self.assertEqual(set(self.names), set(CALLS) | WITHOUT_JSON)
         for name, call in CALLS.items():
             tags = re.findall(r"zplan\.[a-z_]+/[0-9]+",
-                              re.search(r"--json +(Print JSON \([^)]*\))",
+                              re.search(r"--json +(Print JSON +\([^)]*\))",
                                         self.good(name, "--help").replace("\n", " ")).group(1))
             with self.subTest(name=name):
                 result = self.zplan(*call, "--json")

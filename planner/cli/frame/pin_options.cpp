@@ -309,7 +309,7 @@ std::string pins_page() {
       "those\n"
       "that are searched (--only zero=2,3). zplan help kernel-sets lists the kernel sets.\n"
       "\nExamples:\n"
-      "  ./zplan plan --model llama3-70b --cluster dgx-h100x16 --tp 8 --pp 2 --zero 1\n"
+      "  ./zplan plan --model llama3-70b --cluster dgx-h100x16 --tp 4 --pp 2 --zero 1\n"
       "  ./zplan plan --model gpt2 --cluster dgx2 --optimizer cpu --recompute full\n");
   PinOptions options;
   Pins pins;
