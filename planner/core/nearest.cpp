@@ -59,11 +59,11 @@ std::string nearest_or_page(std::string_view name, const std::vector<std::string
   constexpr std::size_t kShown = 3;
   std::string asked;
   if (const auto nearest = nearest_name(name, candidates)) {
-    const std::size_t most = edit_distance(name, *nearest) + 1;
+    const std::size_t least = edit_distance(name, *nearest);
     std::vector<std::string> near{in_quotes(*nearest)};
     for (const std::string& candidate : candidates) {
       if (near.size() == kShown) break;
-      if (candidate != *nearest && edit_distance(name, candidate) <= most)
+      if (candidate != *nearest && edit_distance(name, candidate) == least)
         near.push_back(in_quotes(candidate));
     }
     asked = fmt::format("; did you mean {}?", joined(near, " or "));

@@ -20,7 +20,7 @@ std::optional<std::string> nearest_name(std::string_view name,
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
 // For names of which there are too many to list: "; did you mean \"a\" or \"b\"? (PAGE lists all)",
-// with the nearest and at most two others that are hardly farther away. `page` is the command that
+// with the nearest and at most two others at the same distance. `page` is the command that
 // lists them.
 std::string nearest_or_page(std::string_view name, const std::vector<std::string>& candidates,
                             std::string_view page);

@@ -93,7 +93,7 @@ class Hints(CliTest):
         self.hint(*TINY, "--schedule", "vpp", says="interleaved")
 
     def test_name_the_nearest_and_the_page_where_there_are_many(self):
-        self.hint(*TINY, "--kernel-set", "cpu.f23", says='"cpu.f32" or "cpu.f64"? (zplan help')
+        self.hint(*TINY, "--kernel-set", "cpu.f23", says='"cpu.f32"? (zplan help kernel-sets lists all')
         self.hint(*TINY, "--set", "nvmee=3", says='"nvme"')
         self.hint("sweep", *TINY, "--over", "tpp=1,2", says='"tp"')
         self.hint("explain", *TINY, "time.mfuu", says='"time.mfu"')
