@@ -25,11 +25,14 @@ constexpr VerbLine kVerbs[] = {
 };
 
 const DescribedOption* find(const DescribedCommand& command, std::string_view name) {
-  const auto found = std::ranges::find(command.options, name, &DescribedOption::name);
+  const auto found = std::ranges::find_if(command.options, [&](const DescribedOption& option) {
+    return std::ranges::find(option.names, name) != option.names.end();
+  });
   return found == command.options.end() ? nullptr : &*found;
 }
 
-// "  -m, --model M               Model: ..". Of many words the first stands for all.
+// Returns a line such as "  -m, --model M               Model: ..", in which the first of many
+// words stands for all.
 std::string option_line(const DescribedOption& option) {
   constexpr std::size_t kWidth = 26;
   std::string names = joined(option.names, ", ");

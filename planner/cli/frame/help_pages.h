@@ -1,5 +1,5 @@
-// The pages of the help that are no subcommand's: the first screen, all subcommands, the planning
-// choices, the kernel sets.
+// This writes the pages of the help that are no subcommand's: the first screen, all subcommands,
+// the planning choices, the kernel sets.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace zplan {
 
-// What a subcommand is for, as the first screen groups them.
+// The first screen groups subcommands by what they are for.
 enum class Verb : std::uint8_t { kAsk, kCheck, kCompare, kExplain, kRun, kLookUp };
 
 struct SubcommandEntry {
@@ -31,15 +31,16 @@ inline constexpr const char* kExitCodes =
     "0 done, 1 does not fit, 2 bad input, 3 internal error, 4 device, 5 check failed,\n"
     "130 interrupted";
 
-// The first screen. `top` describes `zplan` without a subcommand.
+// Returns the first screen; `top` describes `zplan` without a subcommand.
 std::string first_page(const DescribedCommand& top, const std::vector<SubcommandEntry>& commands);
 
-// The options that it shows; those that the program lacks are left out.
+// The first screen shows these, but for those that the program lacks. One with --zero stands for
+// all pins.
 inline constexpr std::string_view kFirstOptions[] = {
-    "--model",  "--cluster", "--for",  "--global-batch", "--seq",  "--precision", "--gpus",
+    "--model",  "--cluster", "--for",  "--global-batch", "--seq",  "--precision",
     "--tokens", "--price",   "--zero", "--output",       "--json", "--details"};
 
-// Of `zplan help NAME`; nothing: there is no such page.
+// Returns the page of `zplan help NAME`, or nothing where there is none.
 std::optional<std::string> help_page(std::string_view name,
                                      const std::vector<SubcommandEntry>& commands);
 

@@ -28,10 +28,10 @@ struct SubcommandHint {
 };
 std::span<const SubcommandHint> subcommand_hints();
 
-// "; type --train lora", of an option that is not among `known`; `pages` is what lists them.
+// Returns "; type --train lora" for an option that is not among `known`; `pages` lists those.
 std::string option_advice(const std::string& typed, const std::vector<std::string>& known,
                           std::string_view pages);
-// "; type --optimizer-kind adamw" or nothing.
+// Returns "; type --optimizer-kind adamw", or nothing.
 std::string value_advice(std::string_view option, std::string_view value);
 std::string subcommand_advice(const std::string& typed, const std::vector<std::string>& known);
 

@@ -27,7 +27,7 @@ class PinOptions {
   void add(std::string_view pointer, Syntax& syntax, Pins& pins);
   // A group of all others, in their places.
   void add_others(Syntax& syntax, Pins& pins);
-  // All of them, a group for each subject.
+  // Adds all of them, a group for each subject.
   void add_by_subject(Syntax& syntax, Pins& pins);
   // After the command line has been read. Throws Error.
   void finish(Pins& pins) const;
@@ -38,16 +38,16 @@ class PinOptions {
     bool value;
     bool is_given = false;
   };
-  // Those that have not been added, in their places.
+  // Returns those that have not been added, in their places.
   std::vector<const Decision*> others() const;
 
   std::deque<Flag> flags_;
   std::set<const Decision*> added_;
 };
 
-// The subject of a decision: the heading under which the page of pins has it.
+// Returns the heading under which the page of pins has a decision.
 std::string_view subject_of(const Decision& row);
-// The page of `zplan help pins`.
+// Returns the page of `zplan help pins`.
 std::string pins_page();
 
 // What the user asked for that a plan, though it obeys, does not use; one line each. Also devices

@@ -28,7 +28,8 @@ std::vector<std::string> lasting(const std::vector<std::string>& arguments);
 
 // Other hardware than the cluster's.
 void add_changes(Syntax& syntax, std::vector<std::string>& changes);
-// --gpus N, of the cluster's that a plan uses. `names` may have an older name before it.
+// Adds --gpus N, the number of the cluster's GPUs that a plan uses. `names` may have an older name
+// before it.
 void add_gpus(Syntax& syntax, Pins& pins, const std::string& names = "--gpus");
 // These add --measured, what a run took, and --of, the plan that ran
 // (planner/cli/predict/measured_use.h).

@@ -76,7 +76,7 @@ std::string mismatch(const CLI::ArgumentMismatch& error) {
 }  // namespace
 
 struct Syntax::Parser {
-  // Options that the help leaves out, and the line that says where they stand.
+  // The help leaves out the options of a group; the line says where they stand.
   struct Elsewhere {
     std::string group, line;
   };
@@ -85,14 +85,14 @@ struct Syntax::Parser {
   std::string usage;
   std::vector<Elsewhere> elsewhere;
 
-  // "zplan memory" of "zplan memory PLAN.json [options]", or "zplan".
+  // Returns "zplan memory" of "zplan memory PLAN.json [options]", or "zplan".
   std::string call() const {
     const std::vector<std::string> words = split(usage, ' ');
     const bool is_named = words.size() > 1 && !words[1].empty() && words[1][0] >= 'a';
     return is_named ? fmt::format("{} {}", words[0], words[1]) : words[0];
   }
 
-  // The pages that list the options.
+  // Says which pages list the options.
   std::string pages() const {
     std::string out = fmt::format("{} --help lists the options", call());
     for (const Elsewhere& other : elsewhere) out += "; " + other.line;

@@ -102,7 +102,7 @@ class Syntax {
   // Fills the targets; returns the help text, or the table of options, when it was asked for.
   // Throws Error.
   std::optional<std::string> read(const std::vector<std::string>& arguments);
-  // The help without the option that asks for it, of a page that is no subcommand.
+  // Returns the help without the option that asks for it, for a page that is no subcommand.
   std::string page() const;
 
  private:

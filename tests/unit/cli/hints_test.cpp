@@ -25,7 +25,7 @@ std::vector<std::string> options_of(Command (*parse)(const std::vector<std::stri
   const Command table = parse({std::string(kDescribe)});
   std::vector<std::string> names;
   for (const DescribedOption& option : read_description("", std::get<ShowText>(table).text).options)
-    names.push_back(option.name());
+    names.insert(names.end(), option.names.begin(), option.names.end());
   return names;
 }
 
@@ -38,7 +38,7 @@ std::string failure(const std::vector<std::string>& arguments) {
   return "";
 }
 
-// Of a word that has several rows one has a target at least.
+// A word may have several rows, of which one at least has a target that exists.
 TEST(OptionHints, NameOptionsThatExist) {
   std::set<std::string> known;
   for (const auto parse : {parse_plan, parse_need})
@@ -63,9 +63,9 @@ TEST(OptionHints, AreWhatAnUnknownOptionIsAnsweredWith) {
   }
 }
 
-// Whatever is advised begins with an option; each that it names is one.
+// Each option that an advice names is one.
 TEST(OptionHints, AdviseOptionsThatExist) {
-  std::set<std::string> known{"--for"};
+  std::set<std::string> known{"--for"};  // where the program has it
   for (const auto parse : {parse_plan, parse_need})
     for (const std::string& name : options_of(parse)) known.insert(name);
   const auto check = [&](std::string_view advice) {
