@@ -1,6 +1,8 @@
 """The help: its first screen, a page for each subcommand and for the pins; what is typed from other
 tools is answered with what to type here."""
 
+import csv
+import io
 import re
 
 from cli_support import BAD_INPUT, INFEASIBLE, OK, CliTest, main
@@ -108,6 +110,13 @@ class Gpus(CliTest):
         for word in ("0", "1.5", "x"):
             self.bad(BAD_INPUT, *GPT2, "--gpus", word, says="--gpus: expected a whole number")
         self.bad(BAD_INPUT, *GPT2, "--gpus", "4", "--objective", "cheapest", says="--gpus: ")
+
+    def test_are_an_axis_whose_rows_count_per_gpu_that_is_used(self):
+        rows = self.zplan("sweep", *GPT2, "--over", "gpus=4,16", "--simulations", "1", "--csv")
+        self.assertEqual(rows.returncode, OK, rows.stderr)
+        table = list(csv.DictReader(io.StringIO(rows.stdout)))
+        few, all_of_them = (float(row["tokens_per_s_per_device"]) for row in table)
+        self.assertLess(abs(few / all_of_them - 1), 0.1)
 
     def test_of_a_list_have_another_name(self):
         self.bad(BAD_INPUT, *GPT2, "--gpus", "0,4", says="type --gpu-indices 0,4")

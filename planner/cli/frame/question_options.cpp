@@ -59,20 +59,21 @@ void add_changes(Syntax& syntax, std::vector<std::string>& changes) {
 }
 
 void add_gpus(Syntax& syntax, Pins& pins, const std::string& names) {
-  syntax.parsed(
-      names, "N", "Number of GPUs to use, of the cluster's [all]",
-      [&pins](const std::string& word) {
-        if (word.find(',') != word.npos)
-          throw_bad_input(fmt::format(
-              "--gpus: expected a number of GPUs, got {}; type --gpu-indices {} for the "
-              "GPUs of each node that ranks use",
-              in_quotes(word), word));
-        const auto number = number_with(word, {{"", 1}});
-        if (!number || *number > kMaxRanks || *number != std::floor(*number))
-          throw_bad_input(fmt::format("--gpus: expected a whole number from 1 to {}, got {}",
-                                      kMaxRanks, in_quotes(word)));
-        pins.ranks = static_cast<std::int64_t>(*number);
-      });
+  syntax.parsed(names, "N", "Number of GPUs to use, of the cluster's [all]",
+                [&pins](const std::string& word) {
+                  if (word.find(',') != word.npos)
+                    throw_bad_input(fmt::format(
+                        "--gpus: expected a number of GPUs, got {}; type --gpu-indices {} for the "
+                        "GPUs of each node that ranks use",
+                        in_quotes(word), word));
+                  const auto number = number_with(word, {{"", 1}});
+                  if (!number || *number > kMaxRanks || *number != std::floor(*number))
+                    throw_bad_input(
+                        fmt::format("--gpus: expected a whole number from 1 to {}, got {}; "
+                                    "--gpu-indices takes a list of GPUs",
+                                    kMaxRanks, in_quotes(word)));
+                  pins.ranks = static_cast<std::int64_t>(*number);
+                });
 }
 
 void add_measured(Syntax& syntax, Measured& measured) {
