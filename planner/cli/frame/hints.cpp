@@ -242,8 +242,7 @@ std::string subcommand_advice(const std::string& typed, const std::vector<std::s
   const std::string word = spelt(typed);
   for (const SubcommandHint& hint : kSubcommandHints)
     if (hint.typed == word) return fmt::format("; type {}", hint.advice);
-  const std::string nearest = did_you_mean(word, known);
-  return nearest.empty() ? "; zplan help all lists the subcommands" : nearest;
+  return did_you_mean(word, known);
 }
 
 }  // namespace zplan

@@ -33,6 +33,7 @@ std::string option_advice(const std::string& typed, const std::vector<std::strin
                           std::string_view pages);
 // Returns "; type --optimizer-kind adamw", or nothing.
 std::string value_advice(std::string_view option, std::string_view value);
+// The same of a word that is none of the subcommands `known`.
 std::string subcommand_advice(const std::string& typed, const std::vector<std::string>& known);
 
 }  // namespace zplan

@@ -150,8 +150,9 @@ std::vector<SubcommandEntry> entries() {
 [[noreturn]] void fail_unknown(const std::string& word) {
   std::vector<std::string> names;
   for (const Subcommand& subcommand : kSubcommands) names.emplace_back(subcommand.name);
-  throw_bad_input(
-      fmt::format("unknown subcommand {}{}", in_quotes(word), subcommand_advice(word, names)));
+  std::string advice = subcommand_advice(word, names);
+  if (advice.empty()) advice = "; zplan help all lists the subcommands";
+  throw_bad_input(fmt::format("unknown subcommand {}{}", in_quotes(word), advice));
 }
 
 bool has_one_of(const Arguments& arguments, std::initializer_list<std::string_view> words) {
