@@ -454,13 +454,12 @@ bool is_layout(std::string_view name) {
 
 const HardwareQuantity& find_quantity(std::string_view name) {
   if (const HardwareQuantity* const found = find(name)) return *found;
-  std::vector<std::string> names, meant;
-  for (const HardwareQuantity& quantity : kQuantities) names.emplace_back(quantity.name);
-  meant = names;
+  std::vector<std::string> meant;
+  for (const HardwareQuantity& quantity : kQuantities) meant.emplace_back(quantity.name);
   for (const HardwareQuantity& quantity : kQuantities)
     if (!quantity.also.empty()) meant.emplace_back(quantity.also);
-  throw_bad_input(fmt::format("unknown quantity {}{} (known: {})", in_quotes(name),
-                              did_you_mean(usual_words(name), meant), joined(names, ", ")));
+  throw_bad_input(fmt::format("unknown quantity {}{}", in_quotes(name),
+                              nearest_or_page(usual_words(name), meant, "zplan clusters dgx2")));
 }
 
 std::string quantity_words(const HardwareQuantity& quantity, double value) {

@@ -54,4 +54,21 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return nearest ? fmt::format("; did you mean \"{}\"?", *nearest) : std::string();
 }
 
+std::string nearest_or_page(std::string_view name, const std::vector<std::string>& candidates,
+                            std::string_view page) {
+  constexpr std::size_t kShown = 3;
+  std::string asked;
+  if (const auto nearest = nearest_name(name, candidates)) {
+    const std::size_t least = edit_distance(name, *nearest);
+    std::vector<std::string> near{in_quotes(*nearest)};
+    for (const std::string& candidate : candidates) {
+      if (near.size() == kShown) break;
+      if (candidate != *nearest && edit_distance(name, candidate) == least)
+        near.push_back(in_quotes(candidate));
+    }
+    asked = fmt::format("; did you mean {}?", joined(near, " or "));
+  }
+  return fmt::format("{} ({} lists all)", asked, page);
+}
+
 }  // namespace zplan

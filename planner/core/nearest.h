@@ -19,4 +19,10 @@ std::optional<std::string> nearest_name(std::string_view name,
 // "; did you mean \"dgx2\"?" or nothing.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
+// For names of which there are too many to list: "; did you mean \"a\" or \"b\"? (PAGE lists all)",
+// with the nearest and at most two others at the same distance. `page` is the command that
+// lists them.
+std::string nearest_or_page(std::string_view name, const std::vector<std::string>& candidates,
+                            std::string_view page);
+
 }  // namespace zplan

@@ -60,7 +60,10 @@ void require_sane(const Batch& batch) {
 // That ranks may have.
 std::int64_t devices_of(const Cluster& cluster, const Pins& pins) {
   const std::int64_t all = Seating(cluster, pins.values().gpus).devices();
-  return pins.ranks > 0 ? std::min(pins.ranks, all) : all;
+  if (pins.ranks > all)
+    throw_bad_input(fmt::format("--gpus: expected at most {}, which {} has, got {}", all,
+                                cluster.name, pins.ranks));
+  return pins.ranks > 0 ? pins.ranks : all;
 }
 
 // Stages that the devices can be cut into, each with a layer.
@@ -83,7 +86,7 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
 
 [[noreturn]] void too_many_ranks(const Cluster& cluster, const Pins& pins) {
   if (pins.ranks > 0)
-    throw_bad_input(fmt::format("no plan with what is pinned has {} ranks", pins.ranks));
+    throw_bad_input(fmt::format("--gpus: no plan with what is pinned has {} ranks", pins.ranks));
   std::vector<std::string> pinned;
   std::vector<std::string_view> words;
   for (const Decision& row : kChoices) {

@@ -178,7 +178,7 @@ class Plans(CliTest):
         result = zplan("plan", "--model", "1T", "--cluster", "dgx2", "--not", "nvme", "--zero", "3",
                        "--tp", "1", "--pp", "1", "--micro-batch", "1")
         self.assertEqual(result.returncode, INFEASIBLE)
-        self.assertIn("without --not nvme a plan fits", result.stderr)
+        self.assertIn("without --not nvme a plan fits", " ".join(result.stdout.split()))
 
     def test_fewer_simulations_admit_a_gap(self):
         questions = ("plan", "--model", "1T", "--cluster", "dgx2", "--pp", "1", "--tp", "2")
@@ -259,10 +259,10 @@ class Plans(CliTest):
                      "--tp", "1", "--micro-batch", "1", "--recompute", "full")
         result = self.zplan(*questions, "--ignore-capacity", "-o", "plan.json", "--json")
         self.assertEqual(result.returncode, OK)
-        self.one_line(result.stderr, "does not fit on dgx2")
+        self.assertEqual(result.stderr, "")  # the answer says it
         answer = json.loads(result.stdout)
         self.assertIs(answer["feasible"], False)
-        self.assertIn("does not fit", answer["reason"])
+        self.assertIn("does not fit on dgx2", answer["reason"])
         self.assertGreater(answer["time"]["step_s"], 0)
         self.assertEqual(self.files(), ["plan.json"])
 
@@ -624,8 +624,7 @@ class Catalogues(CliTest):
 
 class Help(CliTest):
     def test_help_everywhere(self):
-        top = self.good("--help")
-        names = re.findall(r"^  ([a-z-]+) +[A-Z]", top[top.index("Subcommands"):], re.MULTILINE)
+        names = self.subcommands()
         self.assertGreater(len(names), 20)
         for subcommand in ((), *((name,) for name in names), ("calibrate", "--suggest")):
             for option in ("--help", "-h"):

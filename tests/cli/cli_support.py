@@ -113,6 +113,19 @@ class CliTest(unittest.TestCase):
     def good_json(self, *arguments):
         return json.loads(self.good(*arguments, "--json"))
 
+    def subcommands(self):
+        """Their names, as the help lists them."""
+        text = self.good("help", "all")
+        return re.findall(r"^  ([a-z-]+) +[A-Z]", text[text.index("Subcommands"):], re.MULTILINE)
+
+    def options(self, *subcommand):
+        """Those of a subcommand that its help has, and the page of pins where it names that."""
+        text = self.good(*subcommand, "--help")
+        if "zplan help pins lists" in text:
+            text += self.good("help", "pins")
+        names = re.findall(r"^  ((?:-[a-z-]+, ?)*--[a-z0-9-]+)", text, re.MULTILINE)
+        return {name for row in names for name in row.split(",") if name.startswith("--")}
+
     def bad(self, code, *arguments, says=()):
         """A call that fails with one clear line and leaves nothing behind."""
         before = self.files()

@@ -105,13 +105,13 @@ class Commands(CliTest):
             lines = file.readlines()
         of_group = [line for line in lines if '"vtrain_multi"' in line]
         self.write("runs.jsonl", "".join(lines[:2] + of_group[:3]))
-        text = self.good("--help")
-        self.names = re.findall(r"^  ([a-z-]+) +[A-Z]", text[text.index("Subcommands"):],
-                                re.MULTILINE)
+        self.names = self.subcommands()
         self.assertGreater(len(self.names), 12)
 
     def test_examples_work(self):
         found = examples(self.good("--help"))
+        for page in ("pins", "kernel-sets", "all"):
+            found += examples(self.good("help", page))
         for name in self.names:
             lines = examples(self.good(name, "--help"))
             self.assertTrue(any(f"zplan {name} " in line or line.endswith(f"zplan {name}")
@@ -137,7 +137,7 @@ class Commands(CliTest):
         self.assertEqual(set(self.names), set(CALLS) | WITHOUT_JSON)
         for name, call in CALLS.items():
             tags = re.findall(r"zplan\.[a-z_]+/[0-9]+",
-                              re.search(r"--json +(Print JSON \([^)]*\))",
+                              re.search(r"--json +(Print JSON +\([^)]*\))",
                                         self.good(name, "--help").replace("\n", " ")).group(1))
             with self.subTest(name=name):
                 result = self.zplan(*call, "--json")

@@ -6,7 +6,7 @@ from cli_support import OK, CliTest, main
 
 # GPT-2 355M on one RTX 4090: a batch of 64 sequences keeps more than its memory.
 QUESTION = (
-    *("--model", "gpt2-355m", "--cluster", "rtx4090-12ssd", "--gpus", "0"),
+    *("--model", "gpt2-355m", "--cluster", "rtx4090-12ssd", "--gpu-indices", "0"),
     *("--dp", "1", "--tp", "1", "--pp", "1", "--global-batch", "64", "--micro-batch", "64"),
     *("--zero", "0", "--gather", "layer", "--params", "gpu", "--grads", "gpu"),
     *("--optimizer", "gpu"),

@@ -111,8 +111,7 @@ class Objectives(CliTest):
         self.refuses(*plan, "best", says="--objective: expected")
         self.refuses(*plan, "longest-sequence", "--seq", "512", says="--seq")
         self.refuses(*plan, "cheapest", "--within", "5%", says="--objective most-headroom")
-        self.refuses(*plan, "fastest", "--price", "2/h", says="--objective cheapest")
-        self.refuses(*plan, "most-headroom", "--tokens", "1B", says="--objective cheapest")
+        self.refuses(*plan, "cheapest", "--gpus", "4", says="--gpus")
         self.refuses(*plan, "most-headroom", "--within", "much", says="10%")
         self.refuses(*plan, "cheapest", "--ignore-capacity", says="--ignore-capacity")
 

@@ -64,9 +64,11 @@ class Module(CliTest):
         with self.assertRaises(zplan.Error) as caught:
             zplan.plan(**ON_DGX2, globl_batch=3)
         self.assertIn("--global-batch", str(caught.exception))
-        with self.assertWarns(zplan.Remark):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # the answer says why, and no remark says it again
             answer = zplan.plan(model="1T", cluster="workstation", not_="offload")
-        self.assertEqual(answer["schema"], "zplan.answer/1")
+        self.assertEqual((answer["schema"], answer["feasible"]), ("zplan.answer/1", False))
+        self.assertIn("does not fit", answer["reason"])
 
     def test_remarks_are_warnings(self):
         self.write("m.json", self.good("models", "tiny-gpt", "--template"))

@@ -49,8 +49,8 @@ class Sizing(CliTest):
         self.assertEqual(four["families"][0]["dp"], 4)
         self.assertGreater(four["largest_parameters"], 3.9e9)
         self.assertLess(four["largest_parameters"], all_of_them["largest_parameters"])
-        self.assertRegex(self.good(*call, "--ranks", "4"), r"^dgx2, 4 of its 16 GPUs, trains up to")
-        self.assertIn("--ranks: expected at most 16", self.fails(*call, "--ranks", "32"))
+        self.assertRegex(self.good(*call, "--gpus", "4"), r"^dgx2, 4 of its 16 GPUs, trains up to")
+        self.assertIn("--gpus: expected at most 16", self.fails(*call, "--gpus", "32"))
 
     def test_need_says_that_the_time_is_what_is_too_short(self):
         result = self.zplan("need", "--model", "10B", "--tokens", "300B", "--within", "1h",

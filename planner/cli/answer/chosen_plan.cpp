@@ -20,7 +20,7 @@ ChosenPlan plan_of_file(const PlanSource& source) {
   const ReadPlan read = read_plan(source.plan);
   Cluster cluster = cluster_of(read, question.cluster);
   cluster.headroom = question.headroom;
-  StackUse use = software_of(read, question.stack, "", cluster);
+  StackUse use = software_of(read, question.stack, question.anchor, cluster);
   const bool is_measured = question.measured_plan.empty();  // this plan, if any
   if (!is_measured) learn_measured_file(question.measured, question.measured_plan, use);
   simulate_with_stack(use, read.plan, cluster);

@@ -21,7 +21,6 @@ ExitCode execute(const PlanCommand& command) {
   check_outputs({command.output}, {model_file_of(command.model), file(hardware)});
   Answer answer = find_answer(command);
   answer.software = software_lines(answer, command);
-  if (!fits(answer)) complain(misfit_line(answer));
   if (answer.best) {
     const Plan& plan = answer.best->planned.plan;
     Pins pins = command.pins;

@@ -35,7 +35,7 @@ std::string tokens_words(double tokens) {
 }
 
 double tokens_of(const PlanCommand& command) {
-  return command.objective.tokens > 0 ? command.objective.tokens : kUsualTokens;
+  return command.tokens > 0 ? command.tokens : kUsualTokens;
 }
 
 double tokens_per_step(const Answer& answer) {
@@ -109,10 +109,10 @@ std::string run_words(const Answer& answer, const PlanCommand& command) {
   std::string words =
       fmt::format("{} tokens take {} and {} {}-hours", tokens_words(tokens_of(command)),
                   long_time(seconds), grouped(std::llround(hours)), worker_of(answer));
-  if (command.objective.price > 0)
+  if (command.price > 0)
     words +=
-        fmt::format(", {} at {:g} an hour", grouped(std::llround(hours * command.objective.price)),
-                    command.objective.price);
+        fmt::format(", {} at {:g} an hour", grouped(std::llround(hours * command.price)),
+                    command.price);
   return words;
 }
 
@@ -221,7 +221,7 @@ std::string assumed_words(const Answer& answer, const PlanCommand& command) {
                               grouped(answer.global_batch), grouped(answer.sequence)));
   if (answer.has_chosen_software)
     all.push_back(fmt::format("{} trains (--for)", software_title(answer.evidence.stack)));
-  if (command.objective.tokens <= 0)
+  if (command.tokens <= 0)
     all.push_back(fmt::format("{} tokens (--tokens)", tokens_words(kUsualTokens)));
   all.insert(all.end(), answer.assumed.begin(), answer.assumed.end());
   all.insert(all.end(), answer.left_out.begin(), answer.left_out.end());

@@ -20,7 +20,7 @@ Command parse_suggest(const std::vector<std::string>& arguments) {
   PinOptions pins;
   bool suggest = false;  // taken before; here for the help
   Syntax syntax(
-      "Say which few minutes of measuring would most likely change the choice of a plan; nothing "
+      "Say which measurements would most likely change the choice of a plan; nothing "
       "is measured",
       "zplan calibrate --suggest --model M --cluster C [options]",
       "\nExamples:\n"

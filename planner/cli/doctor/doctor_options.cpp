@@ -11,7 +11,7 @@ Command parse_doctor(const std::vector<std::string>& arguments) {
                 "zplan doctor [options]",
                 "\nExamples:\n  ./zplan doctor\n  ./zplan doctor --nvme-dir /mnt/nvme --json\n");
   syntax.text("--nvme-dir", command.nvme_directory, "DIR",
-              "Also try a folder for states on NVMe; what is written there is removed");
+              "Also try a folder on NVMe, for offloading; what is written there is removed");
   syntax.flag("--json", command.json, "Print JSON (zplan.doctor/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   return command;

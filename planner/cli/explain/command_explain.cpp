@@ -35,8 +35,9 @@ const Explanation& find(const Explanations& all, std::string what) {
   }
   if (const auto why = why_unexplained(what))
     throw_bad_input(fmt::format("WHAT: {} has no explanation: {}", in_quotes(what), *why));
-  throw_bad_input(fmt::format("WHAT: expected one of {}, got {}{}", joined(names, ", "),
-                              in_quotes(what), did_you_mean(what, names)));
+  throw_bad_input(fmt::format("WHAT: expected a number of the answer such as time.mfu, got {}{}",
+                              in_quotes(what),
+                              nearest_or_page(what, names, "zplan explain without WHAT")));
 }
 
 Explanations all_of(const ChosenPlan& chosen) {

@@ -8,11 +8,12 @@
 namespace zplan {
 namespace {
 
-// The question without pins but those of the batch, which both plans share.
+// The question without pins but those of the batch and the number of GPUs, which both plans share.
 PlanCommand without_pins(PlanCommand question) {
   Pins kept;
   for (const char* pointer : {"/batch/global_batch", "/batch/sequence"})
     if (question.pins.has(pointer)) kept.set(pointer, question.pins.get(pointer, std::int64_t{0}));
+  kept.ranks = question.pins.ranks;
   question.pins = std::move(kept);
   return question;
 }

@@ -126,6 +126,9 @@ ExitCode execute(const CheckCommand& command) {
   const PlanCommand& question = command.question;
   Cluster cluster = with_changes(load_cluster(question.cluster), parse_changes(question.changes));
   cluster.headroom = question.headroom;
+  if (question.pins.ranks > cluster.devices())
+    throw_bad_input(fmt::format("--gpus: expected at most {}, which {} has, got {}",
+                                cluster.devices(), cluster.name, question.pins.ranks));
   const ConfigFile config = read_config(command.config);
   const ModelConfig model = model_of(question, config);
   Check check{.framework = config.framework};

@@ -32,7 +32,7 @@ Command parse_check(const std::vector<std::string>& arguments) {
   CheckCommand command;
   PinOptions pins;
   Syntax syntax(
-      "Say whether a framework's configuration fits, how fast it is, what is wrong with it",
+      "Check a framework's configuration: does it fit, how fast is it, what to mend",
       "zplan check CONFIG --model M --cluster C [options]",
       "\nExamples:\n"
       "  ./zplan check ds_config.json --model llama3-8b --cluster dgx-h100 --recompute full\n"
@@ -48,6 +48,7 @@ Command parse_check(const std::vector<std::string>& arguments) {
   syntax.text("-c,--cluster", question.cluster, "C", "Where to: dgx-h100x4, or a .json file");
   syntax.text("--stack,--for", question.stack, "S", "Whose kernels and rates [the framework's]");
   add_measured(syntax, question.measured);
+  add_gpus(syntax, question.pins);
   add_changes(syntax, question.changes);
   add_headroom(syntax, question.headroom);
   pins.add("/batch/global_batch", syntax, question.pins);

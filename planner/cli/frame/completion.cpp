@@ -106,8 +106,8 @@ constexpr Catalogue kCatalogues[] = {{"--model", models, true},
 // Of a sweep: what it plans for, what it pins, and quantities.
 Words axes(const DescribedCommand& command) {
   Words words;
-  constexpr std::string_view kUsual[] = {"--model", "--cluster", "--for", "--global-batch",
-                                         "--seq"};
+  constexpr std::string_view kUsual[] = {"--model", "--cluster",      "--for",
+                                         "--gpus",  "--global-batch", "--seq"};
   for (const DescribedOption& option : command.options) {
     const bool is_usual =
         std::find(std::begin(kUsual), std::end(kUsual), option.name()) != std::end(kUsual);

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "planner/cli/frame/completion.h"
+#include "planner/cli/frame/help_pages.h"
+#include "planner/cli/frame/hints.h"
 #include "planner/cli/frame/manual.h"
 #include "planner/cli/frame/schemas.h"
 #include "planner/cli/frame/subcommands.h"
@@ -20,10 +24,6 @@ namespace zplan {
 namespace {
 
 using Arguments = std::vector<std::string>;
-
-constexpr const char* kExitCodes =
-    "0 done, 1 does not fit, 2 bad input, 3 internal error, 4 device, 5 check failed,\n"
-    "130 interrupted";
 
 DescribedCommand described_top_level();
 std::vector<DescribedCommand> described_commands();
@@ -72,44 +72,60 @@ Command parse_schema(const Arguments& arguments) {
 struct Subcommand {
   std::string_view name;
   std::string_view summary;
+  Verb verb;
   Command (*parse)(const Arguments&);
 };
 constexpr Subcommand kSubcommands[] = {
-    {"plan", "Find a plan for a model on a cluster; the name may be left out", parse_plan},
-    {"simulate", "Predict the step of a plan in detail; write its trace", parse_simulate},
-    {"memory", "Show what a plan holds in memory, beside DeepSpeed's estimates", parse_memory},
+    {"plan", "Find a plan for a model on a cluster; the name may be left out", Verb::kAsk,
+     parse_plan},
+    {"simulate", "Predict the step of a plan in detail; write its trace", Verb::kCheck,
+     parse_simulate},
+    {"memory", "Show what a plan holds in memory, beside DeepSpeed's estimates", Verb::kCheck,
+     parse_memory},
     {"bandwidth", "Show what each state needs of the links between tiers, and its cost",
-     parse_bandwidth},
-    {"lower", "Print the training step of a plan as a list of operations (.zprog)", parse_lower},
-    {"run", "Train with a plan on this machine", parse_run},
-    {"compare", "Compare the timelines of a simulation and a run", parse_compare},
-    {"explain", "Show what a number of a plan is made of: formula, terms, sources", parse_explain},
-    {"why-not", "Show why the best plan is not one of a family or with pins", parse_why_not},
-    {"diff", "Compare two plans: decisions, memory, step, time by kind of operation", parse_diff},
-    {"report", "Write a page that shows a plan: memory, time, alternatives", parse_report},
+     Verb::kCheck, parse_bandwidth},
+    {"lower", "Print the training step of a plan as a list of operations (.zprog)", Verb::kCheck,
+     parse_lower},
+    {"run", "Train with a plan on this machine", Verb::kRun, parse_run},
+    {"compare", "Compare the timelines of a simulation and a run", Verb::kCompare, parse_compare},
+    {"explain", "Show what a number of a plan is made of: formula, terms, sources", Verb::kExplain,
+     parse_explain},
+    {"why-not", "Show why the best plan is not one of a family or with pins", Verb::kExplain,
+     parse_why_not},
+    {"diff", "Compare two plans: decisions, memory, step, time by kind of operation",
+     Verb::kCompare, parse_diff},
+    {"report", "Write a page that shows a plan: memory, time, alternatives", Verb::kExplain,
+     parse_report},
     {"sensitivity", "Say what each quantity of the hardware is worth: shadow prices",
-     parse_sensitivity},
-    {"sweep", "Find a plan for every point of a grid of questions", parse_sweep},
-    {"what-if", "Say what other hardware would bring, and why", parse_what_if},
-    {"max", "Show the largest model that a cluster trains, by family of plans", parse_max},
-    {"need", "Show the fewest nodes of each kind that train a model", parse_need},
-    {"goodput", "Show how long a number of tokens takes with failures and checkpoints",
+     Verb::kExplain, parse_sensitivity},
+    {"sweep", "Find a plan for every point of a grid of questions", Verb::kAsk, parse_sweep},
+    {"what-if", "Say what other hardware would bring, and why", Verb::kCompare, parse_what_if},
+    {"max", "Show the largest model that a cluster trains, by family of plans", Verb::kAsk,
+     parse_max},
+    {"need", "Show the fewest nodes of each kind that train a model", Verb::kAsk, parse_need},
+    {"goodput", "Show how long a number of tokens takes with failures and checkpoints", Verb::kAsk,
      parse_goodput},
-    {"export", "Write a plan as the configuration of a training framework", parse_export},
-    {"check", "Say whether a framework's configuration fits, how fast, what is wrong", parse_check},
-    {"validate", "Compare predictions with the steps and memory of published runs", parse_validate},
+    {"export", "Write a plan as the configuration of a training framework", Verb::kRun,
+     parse_export},
+    {"check", "Check a framework's configuration: does it fit, how fast, what to mend",
+     Verb::kCheck, parse_check},
+    {"validate", "Compare predictions with the steps and memory of published runs", Verb::kCompare,
+     parse_validate},
     {"runs", "Print a record of a training run to edit, or old records in the new form",
-     parse_run_records},
-    {"models", "List the models, or show one", parse_models},
-    {"clusters", "List the kinds of nodes, or show a cluster", parse_clusters},
+     Verb::kCompare, parse_run_records},
+    {"models", "List the models, or show one", Verb::kLookUp, parse_models},
+    {"clusters", "List the kinds of nodes, or show a cluster", Verb::kLookUp, parse_clusters},
     {"software", "List the software that plans are made for, and what was measured with it",
-     parse_software},
-    {"doctor", "Show what this machine has for zplan, and what is missing for what", parse_doctor},
-    {"calibrate", "Measure this machine for a profile, or say what to measure", parse_calibrate},
-    {"completion", "Print a script that completes what you type: bash, zsh, fish",
+     Verb::kLookUp, parse_software},
+    {"doctor", "Show what this machine has for zplan, and what is missing for what", Verb::kRun,
+     parse_doctor},
+    {"calibrate", "Measure this machine for a profile, or say what to measure", Verb::kRun,
+     parse_calibrate},
+    {"completion", "Print a script that completes what you type: bash, zsh, fish", Verb::kLookUp,
      parse_completion},
-    {"manual", "Print the manual page: all subcommands and options", parse_manual},
-    {"schema", "Describe what --json prints, and model and node files", parse_schema},
+    {"manual", "Print the manual page: all subcommands and options", Verb::kLookUp, parse_manual},
+    {"schema", "Describe what --json prints, and model and node files", Verb::kLookUp,
+     parse_schema},
 };
 
 std::vector<DescribedCommand> described_commands() {
@@ -122,46 +138,50 @@ std::vector<DescribedCommand> described_commands() {
   return commands;
 }
 
-constexpr const char* kTopExamples =
-    "\nExamples:\n"
-    "  ./zplan --model 1T --cluster dgx2x32\n"
-    "  ./zplan --model tiny-gpt --cluster workstation -o plan.json\n"
-    "  ./zplan simulate plan.json --trace trace.json\n"
-    "  ./zplan run plan.json --steps 10 --check\n";
-
 DescribedCommand described_top_level() {
   const Command table = parse_top_level({std::string(kDescribe)}, kTopExamples);
   return read_description("zplan", std::get<ShowText>(table).text);
 }
 
-std::string top_footer() {
-  std::string text = "\nSubcommands (zplan SUBCOMMAND --help shows their options):\n";
-  for (const Subcommand& subcommand : kSubcommands)
-    text += fmt::format("  {:<11}  {}\n", subcommand.name, subcommand.summary);
-  return text + kTopExamples + fmt::format("\nExit codes: {}.\n", kExitCodes);
+std::vector<SubcommandEntry> entries() {
+  std::vector<SubcommandEntry> all;
+  for (const Subcommand& one : kSubcommands) all.push_back({one.name, one.summary, one.verb});
+  return all;
 }
 
 [[noreturn]] void fail_unknown(const std::string& word) {
   std::vector<std::string> names;
   for (const Subcommand& subcommand : kSubcommands) names.emplace_back(subcommand.name);
-  throw_bad_input(fmt::format("unknown subcommand {}{} (known: {})", in_quotes(word),
-                              did_you_mean(word, names), joined(names, ", ")));
+  std::string advice = subcommand_advice(word, names);
+  if (advice.empty()) advice = "; zplan help all lists the subcommands";
+  throw_bad_input(fmt::format("unknown subcommand {}{}", in_quotes(word), advice));
+}
+
+bool has_one_of(const Arguments& arguments, std::initializer_list<std::string_view> words) {
+  return std::ranges::any_of(arguments, [&](const std::string& argument) {
+    return std::ranges::find(words, argument) != words.end();
+  });
+}
+
+Command parse_help(Arguments asked) {
+  if (asked.size() == 1)
+    if (std::optional<std::string> page = help_page(asked[0], entries()))
+      return ShowText{*std::move(page)};
+  asked.emplace_back("--help");
+  return parse_arguments(asked);
 }
 
 }  // namespace
 
 Command parse_arguments(const Arguments& arguments) {
   if (arguments.empty() || arguments[0].starts_with('-')) {
-    const bool version =
-        std::find(arguments.begin(), arguments.end(), "--version") != arguments.end();
-    if (version) return ShowText{"zplan " ZPLAN_VERSION "\n"};
-    return parse_top_level(arguments, top_footer());
+    if (has_one_of(arguments, {"--version"})) return ShowText{"zplan " ZPLAN_VERSION "\n"};
+    if (has_one_of(arguments, {"--help", "-h"}))
+      return ShowText{first_page(described_top_level(), entries())};
+    return parse_top_level(arguments, kTopExamples);
   }
-  if (arguments[0] == "help") {  // "help", "help run"
-    Arguments asked{arguments.begin() + 1, arguments.end()};
-    asked.emplace_back("--help");
-    return parse_arguments(asked);
-  }
+  // "help", "help run", "help pins"
+  if (arguments[0] == "help") return parse_help({arguments.begin() + 1, arguments.end()});
   for (const Subcommand& subcommand : kSubcommands) {
     if (arguments[0] == subcommand.name) {
       return subcommand.parse({arguments.begin() + 1, arguments.end()});

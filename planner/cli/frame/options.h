@@ -36,6 +36,8 @@ struct PlanCommand {
   std::vector<std::string> only, never;  // constraints (planner/plan/constraint.h)
   std::optional<Bytes> most_gpu_memory;  // that a plan may take, with the reserve
   ObjectiveQuestion objective;
+  double tokens = 0;     // of the whole run; 0: not given
+  double price = -1;     // of a GPU-hour, in any currency; negative: not given
   std::string output;    // the Plan
   std::int64_t top = 0;  // of the plans simulated so many are listed
   bool pareto = false;   // those that no other plan simulated beats
@@ -54,30 +56,22 @@ struct PlanCommand {
   std::vector<std::string> arguments;  // that decide the plan, as typed: to show how to go on
 };
 
-struct SimulateCommand {
-  std::string plan;
-  std::string cluster;               // empty: the one the plan names
-  std::string stack;                 // empty: our own
-  std::string anchor;                // measured runs of the user's own
-  Measured measured;                 // as PlanCommand
-  std::string measured_plan;         // empty: this plan
-  std::vector<std::string> changes;  // as PlanCommand
-  std::string trace, timeline;
-  std::optional<int> steps;  // empty: until the step time is steady
-  double headroom = kUsualHeadroom;
-  bool ignore_capacity = false;
-  bool homes = false;  // compare those of what is kept for backward
-  bool json = false;
-  bool trace_all = false;  // the whole timeline, not one step of one rank per stage
-  std::string memory_viz;  // the lifetimes as a PyTorch memory snapshot
-};
-
 // A plan from a file or, where there is none, the one that `zplan plan` finds.
 struct PlanSource {
   std::string plan;
-  // Beside a file its cluster (empty: the one that the plan names), stack, headroom, whether
-  // capacity is ignored and threads count, and nothing is pinned.
+  // Beside a file its cluster (empty: the one that the plan names), stack, calibration runs,
+  // headroom, whether capacity is ignored and threads count, and nothing is pinned.
   PlanCommand question;
+};
+
+struct SimulateCommand {
+  PlanSource source;
+  std::string trace, timeline;
+  std::optional<int> steps;  // empty: until the step time is steady
+  bool homes = false;        // compare those of what is kept for backward
+  bool json = false;
+  bool trace_all = false;  // the whole timeline, not one step of one rank per stage
+  std::string memory_viz;  // the lifetimes as a PyTorch memory snapshot
 };
 
 struct MemoryCommand {
@@ -123,7 +117,7 @@ struct DiffCommand {
 };
 
 struct LowerCommand {
-  std::string plan;
+  PlanSource source;
   std::string output;
   bool no_place = false;
 };
@@ -302,6 +296,7 @@ struct CheckCommand {
 // The page that shows plans, the first one in detail.
 struct ReportCommand {
   std::vector<std::string> plans;
+  PlanCommand question;  // that finds the plan where no file is given
   std::string cluster;   // of all; empty: those that they name
   std::string stack;     // of all; empty: our own
   std::string timeline;  // of a run of the first plan

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "planner/cli/frame/hints.h"
 #include "planner/cli/frame/split.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
@@ -69,6 +70,35 @@ std::string kernel_set(const std::string& id) {
   }
 }
 
+// A subject has the decisions whose pointers begin with one of these; the longest decides.
+struct Subject {
+  std::string_view title;
+  std::vector<std::string_view> pointers;
+};
+constexpr std::string_view kSharding = "ZeRO and sharding", kPrecision = "Precision and kernels";
+
+std::vector<Subject> subjects() {
+  return {
+      {"Batch", {"/batch/"}},
+      {"Parallelism", {"/parallel/"}},
+      {"Pipeline schedule",
+       {"/parallel/schedule", "/parallel/chunks", "/parallel/flushes", "/parallel/stage_layers"}},
+      {kSharding,
+       {"/zero_stage", "/parallel/shards", "/parallel/secondary", "/parallel/parameter_shards",
+        "/gather/", "/overlap/"}},
+      {"Offload", {"/placement/", "/offload/", "/overlap/optimizer", "/delayed_update"}},
+      {"Recomputation",
+       {"/recompute", "/checkpoint_layers", "/partition_activations", "/head_chunks"}},
+      {"Experts",
+       {"/parallel/ep", "/parallel/expert_tp", "/experts/", "/overlap/expert_",
+        "/overlap/shared_expert"}},
+      {kPrecision, {"/kernel_set", "/low_precision/"}},
+      {"Optimizer", {"/optimizer/", "/clip", "/dropout"}},
+      {"What is trained, LoRA", {"/train/"}},
+      {"Launch", {"/launch"}},
+  };
+}
+
 // "lean", "standard,lean", "any"
 std::vector<std::string> recipes(const std::string& text) {
   if (text == kAnyRecipe) return {text};
@@ -76,8 +106,10 @@ std::vector<std::string> recipes(const std::string& text) {
   const std::vector<std::string> known(std::begin(kRecipeNames), std::end(kRecipeNames));
   for (const std::string& part : split(text, ',')) {
     if (std::find(known.begin(), known.end(), part) == known.end()) {
+      const std::string advice = value_advice("--precision", part);
       throw_bad_input(fmt::format("--precision: expected any, or some of {}, got {}{}",
-                                  joined(known, ","), in_quotes(text), did_you_mean(part, known)));
+                                  joined(known, ","), in_quotes(text),
+                                  advice.empty() ? did_you_mean(part, known) : advice));
     }
     names.push_back(part);
   }
@@ -96,7 +128,7 @@ constexpr int kPlaceOfPrecision = 330;
 
 void add_recipes(Syntax& syntax, Pins& pins) {
   syntax.parsed("--precision", fmt::format("{}|{}", joined(kRecipeNames, "|"), kAnyRecipe),
-                "Element types of the states; of a list (a,b) the best [standard]",
+                "Mixed-precision policy; of a list (a,b) the best [standard]",
                 [&pins](const std::string& text) { pins.recipes = recipes(text); });
 }
 
@@ -104,7 +136,7 @@ constexpr int kPlaceOfBucket = 210;  // behind --gather
 
 void add_bucket(Syntax& syntax, Pins& pins) {
   syntax.parsed("--bucket", "SIZE",
-                "Gathered together, by size of the gradients: layers, or an operator",
+                "Bucket of gradients in place of --gather: whole layers, or an operator",
                 [&pins](const std::string& text) {
                   pins.bucket = parse_bytes(text);
                   if (!pins.bucket || pins.bucket->value == 0)
@@ -116,6 +148,11 @@ void add_bucket(Syntax& syntax, Pins& pins) {
 
 constexpr std::string_view kSchedule = "/parallel/schedule";
 
+std::string schedule_advice(const std::string& text, const std::vector<std::string>& words) {
+  const std::string advice = value_advice("--schedule", text);
+  return advice.empty() ? nearest_or_page(text, words, "zplan help pins") : advice;
+}
+
 // A word, or the path of a file, which is looked at before anything is searched.
 void add_schedule(Syntax& syntax, Pins& pins, const Decision& row) {
   std::vector<std::string> words(row.field.words.begin(), row.field.words.end());
@@ -125,9 +162,10 @@ void add_schedule(Syntax& syntax, Pins& pins, const Decision& row) {
                   if (std::find(words.begin(), words.end(), text) != words.end())
                     return pins.set_setting(decision(kSchedule), text);
                   if (!text.ends_with(".json"))
-                    throw_bad_input(fmt::format("--schedule: expected {} or a .json file, got {}{}",
-                                                joined(words, ", "), in_quotes(text),
-                                                did_you_mean(text, words)));
+                    throw_bad_input(
+                        fmt::format("--schedule: expected a schedule such as 1f1b or a .json file, "
+                                    "got {}{}",
+                                    in_quotes(text), schedule_advice(text, words)));
                   load_schedule(text);
                   pins.set(kSchedule, Schedule::kFile);
                   pins.set("/parallel/schedule_file", text);
@@ -214,14 +252,19 @@ void PinOptions::add(std::string_view pointer, Syntax& syntax, Pins& pins) {
   flag(row.option.back, row.option.back_help, *usual);
 }
 
-void PinOptions::add_others(Syntax& syntax, Pins& pins) {
-  syntax.group(kPinsGroup);
+std::vector<const Decision*> PinOptions::others() const {
   std::vector<const Decision*> rows;
   for (const Decision& row : kChoices)
     if (!row.option.name.empty() && !added_.contains(&row)) rows.push_back(&row);
   std::stable_sort(rows.begin(), rows.end(), [](const Decision* a, const Decision* b) {
     return a->option.place < b->option.place;
   });
+  return rows;
+}
+
+void PinOptions::add_others(Syntax& syntax, Pins& pins) {
+  syntax.group(kPinsGroup, kPinsPage);
+  const std::vector<const Decision*> rows = others();
   auto row = rows.begin();
   const auto add_up_to = [&](int place) {
     for (; row != rows.end() && (*row)->option.place <= place; ++row)
@@ -232,6 +275,46 @@ void PinOptions::add_others(Syntax& syntax, Pins& pins) {
   add_up_to(kPlaceOfPrecision);
   add_recipes(syntax, pins);
   add_up_to(rows.back()->option.place);
+}
+
+void PinOptions::add_by_subject(Syntax& syntax, Pins& pins) {
+  const std::vector<const Decision*> rows = others();
+  for (const Subject& subject : subjects()) {
+    syntax.group(std::string(subject.title));
+    for (const Decision* const row : rows)
+      if (subject_of(*row) == subject.title) add(row->pointer, syntax, pins);
+    if (subject.title == kSharding) add_bucket(syntax, pins);
+    if (subject.title == kPrecision) add_recipes(syntax, pins);
+  }
+}
+
+std::string_view subject_of(const Decision& row) {
+  std::string_view title;
+  std::size_t longest = 0;
+  for (const Subject& subject : subjects())
+    for (const std::string_view pointer : subject.pointers)
+      if (row.pointer.starts_with(pointer) && pointer.size() > longest) {
+        title = subject.title;
+        longest = pointer.size();
+      }
+  return title;
+}
+
+std::string pins_page() {
+  Syntax syntax(
+      "Planning choices: options that pin a decision of the plan. What is not pinned is searched, "
+      "or usual.",
+      "zplan plan --model M --cluster C --zero 1 --tp 8 ..",
+      "\nA sweep takes each as an axis (--over tp=1..8), and --only and --not take ranges of "
+      "those\n"
+      "that are searched (--only zero=2,3). zplan help kernel-sets lists the kernel sets.\n"
+      "\nExamples:\n"
+      "  ./zplan plan --model llama3-70b --cluster dgx-h100x16 --tp 4 --pp 2 --zero 1\n"
+      "  ./zplan plan --model gpt2 --cluster dgx2 --optimizer cpu --recompute full\n");
+  PinOptions options;
+  Pins pins;
+  options.add_by_subject(syntax, pins);
+  return syntax.page();
 }
 
 void PinOptions::finish(Pins& pins) const {

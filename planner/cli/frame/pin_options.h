@@ -13,8 +13,11 @@
 
 namespace zplan {
 
-// Heading of the options that pin something.
+// Heading of the options that pin something, which stand on a page of their own.
 inline constexpr const char* kPinsGroup = "Planning choices (searched or usual unless given)";
+inline constexpr const char* kPinsPage =
+    "zplan help pins lists the planning choices, which also are options here: --tp, --pp, --zero "
+    "..";
 
 // The options of the rows of choices.h, and of the recipes. What they are read into must stay where
 // it is until the command line has been read.
@@ -24,6 +27,8 @@ class PinOptions {
   void add(std::string_view pointer, Syntax& syntax, Pins& pins);
   // A group of all others, in their places.
   void add_others(Syntax& syntax, Pins& pins);
+  // Adds all of them, a group for each subject.
+  void add_by_subject(Syntax& syntax, Pins& pins);
   // After the command line has been read. Throws Error.
   void finish(Pins& pins) const;
 
@@ -33,9 +38,17 @@ class PinOptions {
     bool value;
     bool is_given = false;
   };
+  // Returns those that have not been added, in their places.
+  std::vector<const Decision*> others() const;
+
   std::deque<Flag> flags_;
   std::set<const Decision*> added_;
 };
+
+// Returns the heading under which the page of pins has a decision.
+std::string_view subject_of(const Decision& row);
+// Returns the page of `zplan help pins`.
+std::string pins_page();
 
 // What the user asked for that a plan, though it obeys, does not use; one line each. Also devices
 // that pinned sizes leave idle.

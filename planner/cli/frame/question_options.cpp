@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
+#include "planner/program/job/limits.h"
 
 namespace zplan {
 namespace {
@@ -49,16 +51,34 @@ std::vector<std::string> lasting(const std::vector<std::string>& arguments) {
 
 void add_changes(Syntax& syntax, std::vector<std::string>& changes) {
   syntax.texts("--set", changes, "NAME=VALUE",
-               "Other hardware, repeated: nvme=50GB/s, network=x2 .. (zplan clusters C)");
+               "Change the hardware: nvme=50GB/s, network=x2 .. (zplan clusters C); repeated");
   syntax.parsed("--gpus-per-node", "N", "Nodes with N GPUs, as --set gpus_per_node=N",
                 [&changes](const std::string& word) {
                   changes.push_back(fmt::format("gpus_per_node={}", word));
                 });
 }
 
+void add_gpus(Syntax& syntax, Pins& pins, const std::string& names) {
+  syntax.parsed(names, "N", "Number of GPUs to use, of the cluster's [all]",
+                [&pins](const std::string& word) {
+                  if (word.find(',') != word.npos)
+                    throw_bad_input(fmt::format(
+                        "--gpus: expected a number of GPUs, got {}; type --gpu-indices {} for the "
+                        "GPUs of each node that ranks use",
+                        in_quotes(word), word));
+                  const auto number = number_with(word, {{"", 1}});
+                  if (!number || *number > kMaxRanks || *number != std::floor(*number))
+                    throw_bad_input(
+                        fmt::format("--gpus: expected a whole number from 1 to {}, got {}; "
+                                    "--gpu-indices takes a list of GPUs",
+                                    kMaxRanks, in_quotes(word)));
+                  pins.ranks = static_cast<std::int64_t>(*number);
+                });
+}
+
 void add_measured(Syntax& syntax, Measured& measured) {
   syntax.parsed_each("--measured", "X",
-                     "What the run took: 5.2s, 38%MFU, 61GiB .., a speed and a size at most",
+                     "Your measured step or memory: 5.2s, 38%MFU, 61GiB ..; one of each",
                      [&measured](const std::string& word) { measured.add(word); });
 }
 
@@ -73,21 +93,22 @@ void check_measured(const Measured& measured, const std::string& plan) {
 
 void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("-m,--model", command.model, "M",
-              "Model: a name (zplan models), a .json file, or a folder of Hugging Face");
+              "Model: a name (zplan models), a .json file or a folder of Hugging Face");
   syntax.text("-c,--cluster", command.cluster, "C",
-              "NODE or NODExCOUNT (zplan clusters), or a .json file");
+              "Cluster: NODE or NODExCOUNT (zplan clusters), or a .json file");
   syntax.text("--stack,--for", command.stack, "SOFTWARE",
-              "The software that trains: megatron, torchtitan, deepspeed .. (zplan software)");
+              "Software that trains: megatron, torchtitan, deepspeed .. (zplan software)");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
-              "Measured runs of yours (zplan.runs/2); the stack's rates follow them");
+              "Your calibration runs (zplan.runs/2): they correct the software's rates");
+  add_gpus(syntax, command.pins);
   add_changes(syntax, command.changes);
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
   syntax.texts("--only", command.only, "KEY=VALUES",
-               "Only plans with one of these values: zero=2,3, tp=1..8; may be repeated");
+               "Only plans with one of these values: zero=2,3, tp=1..8; repeated");
   syntax.texts("--not", command.never, "KEY[=VALUES]",
-               "No plans with: optimizer=nvme; offload, nvme, recomputation, tensor ..");
-  syntax.parsed("--max-gpu-memory", "SIZE", "Of each GPU, that a plan may take at most, e.g. 60GiB",
+               "No plans with optimizer=nvme, offload, recomputation, tensor ..; repeated");
+  syntax.parsed("--max-gpu-memory", "SIZE", "Memory of each GPU that a plan may use at most: 60GiB",
                 [&command](const std::string& word) {
                   const auto size = parse_bytes(word);
                   if (!size || size->value <= 0)
@@ -99,22 +120,23 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
 
 void add_threads(Syntax& syntax, int& threads) {
   syntax.integer("--threads", threads, 1, kMaxThreads,
-                 "Threads that search; the result is the same [all]");
+                 "Threads of the search; the result does not depend on them [all]");
 }
 
 void add_headroom(Syntax& syntax, double& headroom) {
   syntax.share("--headroom", headroom, kMostHeadroom,
-               "Of a GPU's memory, left free for what allocators lose [0.05]");
+               "Fraction of GPU memory left free for fragmentation [0.05]");
 }
 
 void add_effort(Syntax& syntax, PlanCommand& command) {
   add_threads(syntax, command.threads);
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
-                 "Stop after so many (or up to 4 more), whatever the budget");
-  syntax.integer(
-      "--budget", command.budget, 0, kMostBudget,
-      fmt::format("Millions of operations to spend at most [{}; with --time any]", kUsualBudget));
-  syntax.duration("--time", "Stop after so long with the best so far, which depends on the machine",
+                 "Stop after so many simulations (or up to 4 more), whatever the budget");
+  syntax.integer("--budget", command.budget, 0, kMostBudget,
+                 fmt::format("Millions of operations to simulate at most [{}; with --time any]",
+                             kUsualBudget));
+  syntax.duration("--time",
+                  "Stop after that time with the best plan so far, which depends on the machine",
                   command.time);
   add_headroom(syntax, command.headroom);
 }
@@ -131,6 +153,7 @@ std::optional<ShowText> read_with_question(Syntax& syntax,
 }
 
 std::string pinned_option(const Pins& pins) {
+  if (pins.ranks > 0) return "--gpus";
   if (!pins.recipes.empty()) return "--precision";
   if (pins.bucket) return "--bucket";
   for (const Decision& row : kChoices)
@@ -143,17 +166,18 @@ void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
   question.threads = all_threads();
   syntax.positional("PLAN.json", source.plan, "The plan (zplan plan .. -o PLAN.json)");
   syntax.text("-m,--model", question.model, "M",
-              "Instead: the model to find a plan for, as zplan plan does");
+              "Instead of a plan file: the model to find a plan for, as zplan plan does");
   syntax.text("-c,--cluster", question.cluster, "C",
-              "Where to; with a plan file, another cluster than it names");
+              "Cluster; with a plan file, another one than it names");
   syntax.text("--stack,--for", question.stack, "SOFTWARE",
-              "The software that trains: megatron, torchtitan, deepspeed .. (zplan software)");
+              "Software that trains: megatron, torchtitan, deepspeed .. (zplan software)");
+  add_gpus(syntax, question.pins);
   add_changes(syntax, question.changes);
   pins.add("/batch/global_batch", syntax, question.pins);
   pins.add("/batch/sequence", syntax, question.pins);
   add_effort(syntax, question);
   syntax.flag("--ignore-capacity", question.ignore_capacity,
-              "Also of a plan that does not fit, or the one that is least over");
+              "Accept a plan that does not fit, or the one that is least over");
 }
 
 std::optional<ShowText> read_with_source(Syntax& syntax, const std::vector<std::string>& arguments,

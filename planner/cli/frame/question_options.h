@@ -28,6 +28,9 @@ std::vector<std::string> lasting(const std::vector<std::string>& arguments);
 
 // Other hardware than the cluster's.
 void add_changes(Syntax& syntax, std::vector<std::string>& changes);
+// Adds --gpus N, the number of the cluster's GPUs that a plan uses. `names` may have an older name
+// before it.
+void add_gpus(Syntax& syntax, Pins& pins, const std::string& names = "--gpus");
 // These add --measured, what a run took, and --of, the plan that ran
 // (planner/cli/predict/measured_use.h).
 void add_measured(Syntax& syntax, Measured& measured);
@@ -69,24 +72,7 @@ std::optional<ShowText> read_with_source(Syntax& syntax, const std::vector<std::
 // Throws Error unless there is one of the two, and nothing is pinned that a plan file has decided.
 void require_one_source(const PlanSource& source, std::string_view subcommand);
 
-// The arguments that name a plan and, where the subcommand asks, the cluster that it is for.
-template <typename PlanReader>
-void add_plan(Syntax& syntax, PlanReader& command) {
-  syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
-  if constexpr (requires { command.cluster; })
-    syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plan names");
-}
-
 // Throws Error: a plan file is expected.
 [[noreturn]] void fail_without_plan(std::string_view subcommand);
-
-// The end of a subcommand that reads a plan.
-template <typename PlanReader>
-Command read_with_plan(Syntax& syntax, const std::vector<std::string>& arguments,
-                       PlanReader& command, const char* subcommand) {
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  if (!command.plan.empty()) return std::move(command);
-  fail_without_plan(subcommand);
-}
 
 }  // namespace zplan

@@ -38,8 +38,8 @@ std::string schema_text(std::string_view name) {
   }
   if (name == kRunTag || name == kRunsWord) return run_schema();
   words.emplace_back(kRunsWord);
-  throw_bad_input(fmt::format("unknown schema {}{} (known: {})", in_quotes(name),
-                              did_you_mean(name, words), joined(schema_tags(), ", ")));
+  throw_bad_input(fmt::format("unknown schema {}{}", in_quotes(name),
+                              nearest_or_page(name, words, "zplan schema")));
 }
 
 }  // namespace zplan

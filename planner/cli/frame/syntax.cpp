@@ -7,6 +7,8 @@
 #include <charconv>
 #include <utility>
 
+#include "planner/cli/frame/hints.h"
+#include "planner/cli/frame/split.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
@@ -14,7 +16,7 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kHelpColumn = 38;
+constexpr std::size_t kHelpColumn = 38, kHelpWidth = 100;
 
 // "--model" of "-m,--model".
 std::string last_name(const std::string& names) { return names.substr(names.rfind(',') + 1); }
@@ -36,13 +38,28 @@ class HelpFormatter : public CLI::Formatter {
   std::string usage_;
 };
 
-// No two empty lines in a row, none at the end.
+// A line that is too long is broken at spaces; what follows stands in the column of the help.
+// Examples, which can be copied, are left as they are.
+std::string wrapped(std::string line) {
+  std::string out;
+  const std::string indent(kHelpColumn, ' ');
+  const bool is_of_option = line.size() > kHelpColumn && line[kHelpColumn - 1] == ' ' &&
+                            line[kHelpColumn] != ' ' && !line.starts_with("  ./");
+  while (line.size() > kHelpWidth && is_of_option) {
+    const std::size_t space = line.rfind(' ', kHelpWidth);
+    if (space == line.npos || space <= kHelpColumn) break;
+    out += line.substr(0, space) + "\n";
+    line = indent + line.substr(space + 1);
+  }
+  return out + line;
+}
+
+// No two empty lines in a row, none at the end, no line too long.
 std::string tidy(const std::string& help) {
   std::string out;
-  for (const char c : help) {
-    if (c != '\n' || !out.ends_with("\n\n")) out += c;
-  }
-  if (out.ends_with("\n\n")) out.pop_back();
+  for (const std::string& line : split(help, '\n'))
+    if (!line.empty() || !out.ends_with("\n\n")) out += wrapped(line) + "\n";
+  while (out.ends_with("\n\n")) out.pop_back();
   return out;
 }
 
@@ -59,8 +76,39 @@ std::string mismatch(const CLI::ArgumentMismatch& error) {
 }  // namespace
 
 struct Syntax::Parser {
+  // The help leaves out the options of a group; the line says where they stand.
+  struct Elsewhere {
+    std::string group, line;
+  };
+
   CLI::App app;
   std::string usage;
+  std::vector<Elsewhere> elsewhere;
+
+  // Returns "zplan memory" of "zplan memory PLAN.json [options]", or "zplan".
+  std::string call() const {
+    const std::vector<std::string> words = split(usage, ' ');
+    const bool is_named = words.size() > 1 && !words[1].empty() && words[1][0] >= 'a';
+    return is_named ? fmt::format("{} {}", words[0], words[1]) : words[0];
+  }
+
+  // Says which pages list the options.
+  std::string pages() const {
+    std::string out = fmt::format("{} --help lists the options", call());
+    for (const Elsewhere& other : elsewhere) out += "; " + other.line;
+    return out;
+  }
+
+  std::string help() {
+    std::string lines;
+    for (const Elsewhere& other : elsewhere) {
+      for (CLI::Option* option : app.get_options())
+        if (option->get_group() == other.group) option->group("");
+      lines += fmt::format("\n{}\n", other.line);
+    }
+    app.footer(lines + app.get_footer());
+    return tidy(app.help());
+  }
 
   std::vector<std::string> option_names() const {
     std::vector<std::string> names;
@@ -91,8 +139,8 @@ struct Syntax::Parser {
     for (const std::string& word : rest) {
       if (word.size() < 2 || word[0] != '-') continue;
       const std::string name = word.substr(0, word.find('='));
-      throw_bad_input(
-          fmt::format("unknown option {}{}", in_quotes(name), did_you_mean(name, option_names())));
+      throw_bad_input(fmt::format("unknown option {}{}", in_quotes(name),
+                                  option_advice(name, option_names(), pages())));
     }
     if (!rest.empty()) throw_bad_input(fmt::format("unexpected argument {}", in_quotes(rest[0])));
   }
@@ -111,7 +159,10 @@ Syntax::Syntax(const std::string& description, const std::string& usage, const s
 
 Syntax::~Syntax() = default;
 
-void Syntax::group(const std::string& title) { group_ = title; }
+void Syntax::group(const std::string& title, const std::string& elsewhere) {
+  group_ = title;
+  if (!elsewhere.empty()) parser_->elsewhere.push_back({title, elsewhere});
+}
 
 void Syntax::parsed(const std::string& names, const std::string& type, const std::string& help,
                     const std::function<void(const std::string&)>& set) {
@@ -187,9 +238,10 @@ void Syntax::choice(const std::string& names, const std::string& help,
   parsed(names, type, help, [names, words, set](const std::string& word) {
     const auto found = std::find(words.begin(), words.end(), word);
     if (found == words.end()) {
+      const std::string advice = value_advice(last_name(names), word);
       throw_bad_input(fmt::format("{}: expected {}, got {}{}", last_name(names),
                                   joined(words, " or "), in_quotes(word),
-                                  did_you_mean(word, words)));
+                                  advice.empty() ? did_you_mean(word, words) : advice));
     }
     set(static_cast<std::size_t>(found - words.begin()));
   });
@@ -214,7 +266,7 @@ std::optional<std::string> Syntax::read(const std::vector<std::string>& argument
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
-    return tidy(app.help());
+    return parser_->help();
   } catch (const CLI::ArgumentMismatch& error) {
     parser_->reject_rest();
     throw_bad_input(mismatch(error));
@@ -224,6 +276,11 @@ std::optional<std::string> Syntax::read(const std::vector<std::string>& argument
   }
   parser_->reject_rest();
   return std::nullopt;
+}
+
+std::string Syntax::page() const {
+  parser_->app.set_help_flag();
+  return parser_->help();
 }
 
 std::optional<double> number_with(const std::string& word,

@@ -1,6 +1,7 @@
 // Syntax: the options of one subcommand. Says what is wrong with a command line in one form,
 //   --option: expected ..., got ...
-// and names the nearest option when one is unknown. CLI11 stays behind it, in syntax.cpp.
+// and says what to type instead when an option is unknown (hints.h). CLI11 stays behind it, in
+// syntax.cpp.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,9 @@ class Syntax {
   Syntax(const std::string& description, const std::string& usage, const std::string& footer);
   ~Syntax();
 
-  // Heading of the options that follow.
-  void group(const std::string& title);
+  // Heading of the options that follow. Where they stand on a page of their own, `elsewhere` says
+  // which, and the help has that line in their place.
+  void group(const std::string& title, const std::string& elsewhere = "");
 
   // `names` is "-o,--output" or "--output"; messages use the last.
   void text(const std::string& names, std::string& target, const std::string& type,
@@ -100,6 +102,8 @@ class Syntax {
   // Fills the targets; returns the help text, or the table of options, when it was asked for.
   // Throws Error.
   std::optional<std::string> read(const std::vector<std::string>& arguments);
+  // Returns the help without the option that asks for it, for a page that is no subcommand.
+  std::string page() const;
 
  private:
   struct Parser;

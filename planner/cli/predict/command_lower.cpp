@@ -1,8 +1,8 @@
+#include <optional>
+
+#include "planner/cli/answer/chosen_plan.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/output.h"
-#include "planner/cli/frame/plan_file.h"
-#include "planner/cli/predict/planned_file.h"
-#include "planner/foreign/model_file.h"
 #include "planner/lower/lower.h"
 #include "planner/program/text/text.h"
 #include "planner/program/verify/verify.h"
@@ -10,11 +10,9 @@
 namespace zplan {
 namespace {
 
-std::string program_text(const LowerCommand& command) {
-  const ReadPlan read = read_plan(command.plan);
-  cluster_of(read);  // which has the kernels
-  if (!command.no_place) return to_text(planned_job(read).job);
-  const Job job = lower(read.plan, load_named_model(read.plan.model).model);
+std::string program_text(const LowerCommand& command, const PlannedJob& planned) {
+  if (!command.no_place) return to_text(planned.job);
+  const Job job = lower(planned.plan, planned.model);
   verify_or_throw(job);
   return to_text(job);
 }
@@ -22,8 +20,10 @@ std::string program_text(const LowerCommand& command) {
 }  // namespace
 
 ExitCode execute(const LowerCommand& command) {
-  check_outputs({command.output}, {command.plan});
-  const std::string text = program_text(command);
+  check_outputs({command.output}, {command.source.plan});
+  const std::optional<ChosenPlan> chosen = choose_plan(command.source);
+  if (!chosen) return ExitCode::kInfeasible;
+  const std::string text = program_text(command, chosen->planned);
   if (command.output.empty()) {
     write_stdout(text);
   } else {

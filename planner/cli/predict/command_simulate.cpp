@@ -1,15 +1,14 @@
 #include <fmt/format.h>
 
-#include "hwprofiles/quantities.h"
+#include <optional>
+#include <utility>
+
+#include "planner/cli/answer/chosen_plan.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/output.h"
-#include "planner/cli/frame/plan_file.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/expert_load.h"
-#include "planner/cli/predict/measured_use.h"
-#include "planner/cli/predict/planned_file.h"
 #include "planner/cli/predict/simulation.h"
-#include "planner/cli/predict/stack_use.h"
 #include "planner/cli/predict/trace_file.h"
 #include "planner/core/quantity.h"
 #include "planner/trace/memory_snapshot.h"
@@ -29,34 +28,24 @@ sim::SimOptions sim_options(const SimulateCommand& command) {
   return options;
 }
 
-Simulation simulate(const SimulateCommand& command) {
-  const ReadPlan read = read_plan(command.plan);
-  const Plan& plan = read.plan;
-  Cluster cluster = cluster_of(read, command.cluster);
-  cluster.headroom = command.headroom;
-  StackUse use = software_of(read, command.stack, command.anchor, cluster);
-  const bool is_measured = command.measured_plan.empty();  // this plan, if any
-  if (!is_measured) learn_measured_file(command.measured, command.measured_plan, use);
-  simulate_with_stack(use, plan, cluster);
-  cluster = varied(std::move(cluster), command.changes);
-  Simulation result{
-      .planned = planned_job(read), .cluster = {}, .memory = {}, .time = {}, .anchors = {}};
-  if (is_measured) {
-    learn_measured(command.measured, {command.plan, result.planned, cluster}, use);
-    take_over(use, cluster);
-  }
-  result.cluster = cluster;
-  result.anchors = std::move(use.anchors);
-  result.memory_calibration = std::move(use.memory);
-  result.memory = predict_memory(result.planned, cluster);
-  if (command.homes) result.homes = compare_homes(plan, result.planned.model, result.cluster);
-  if (!result.memory.infeasible || command.ignore_capacity) {
-    result.time = predict_time(result.planned, cluster, use.evidence, sim_options(command));
-    result.time->experts = expert_load(result.planned, cluster);
+// Simulates the plan, with its timeline where that is written.
+Simulation simulate(const SimulateCommand& command, ChosenPlan chosen) {
+  Simulation result{.planned = std::move(chosen.planned),
+                    .cluster = std::move(chosen.cluster),
+                    .memory = std::move(chosen.memory),
+                    .time = {},
+                    .anchors = std::move(chosen.anchors),
+                    .memory_calibration = std::move(chosen.memory_calibration)};
+  const Plan& plan = result.planned.plan;
+  const ModelConfig& model = result.planned.model;
+  if (command.homes) result.homes = compare_homes(plan, model, result.cluster);
+  if (!result.memory.infeasible || command.source.question.ignore_capacity) {
+    result.time =
+        predict_time(result.planned, result.cluster, chosen.evidence, sim_options(command));
+    result.time->experts = expert_load(result.planned, result.cluster);
   } else {
-    const ModelConfig& model = result.planned.model;
     result.memory.infeasible->smallest_change =
-        smallest_change(plan, model, cluster, make_evaluator(model, cluster));
+        smallest_change(plan, model, result.cluster, make_evaluator(model, result.cluster));
   }
   return result;
 }
@@ -82,13 +71,15 @@ void write_files(const SimulateCommand& command, const Simulation& result) {
 }  // namespace
 
 ExitCode execute(const SimulateCommand& command) {
-  check_outputs({command.trace, command.timeline, command.memory_viz}, {command.plan});
+  check_outputs({command.trace, command.timeline, command.memory_viz}, {command.source.plan});
   check_trace(command.trace, command.trace_all);
-  const Simulation result = simulate(command);
+  std::optional<ChosenPlan> chosen = choose_plan(command.source);
+  if (!chosen) return ExitCode::kInfeasible;
+  const Simulation result = simulate(command, *std::move(chosen));
   if (!result.time) {
     complain(fmt::format("{} does not fit on {}: {}{} (--ignore-capacity simulates it anyway)",
-                         command.plan, result.cluster.name, full_reason(*result.memory.infeasible),
-                         measured_words(result)));
+                         command.source.plan, result.cluster.name,
+                         full_reason(*result.memory.infeasible), measured_words(result)));
     if (command.json) write_answer(simulation_sheet(result), true);
     return ExitCode::kInfeasible;
   }

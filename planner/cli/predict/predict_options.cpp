@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <utility>
-#include <variant>
 
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/question_options.h"
@@ -19,29 +18,28 @@ constexpr std::int64_t kMaxSimulatedSteps = 1000;
 
 Command parse_simulate(const std::vector<std::string>& arguments) {
   SimulateCommand command;
-  Syntax syntax("Predict the step of a plan in detail", "zplan simulate PLAN.json [options]",
-                "\nExamples:\n"
-                "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
-                "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n"
-                "  ./zplan simulate plan.json --measured 2.2ms\n"
-                "  ./zplan simulate other.json --measured 2.2ms --of plan.json\n" +
-                    std::string(kMeasuredHelp));
-  add_plan(syntax, command);
-  syntax.text("--stack,--for", command.stack, "S",
-              "Whose software sets the costs: nemo2024 .. or a .json file [own]");
-  syntax.text("--anchor", command.anchor, "RUN.jsonl",
-              "Measured runs of yours (zplan.runs/2); the stack's rates follow them");
-  add_measured(syntax, command.measured);
-  add_measured_plan(syntax, command.measured_plan,
+  PinOptions pins;
+  Syntax syntax(
+      "Predict the step of a plan in detail",
+      "zplan simulate PLAN.json [options], or zplan simulate --model M --cluster C [options]",
+      "\nExamples:\n"
+      "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
+      "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n"
+      "  ./zplan simulate --model gpt2 --cluster dgx2 --zero 1\n"
+      "  ./zplan simulate plan.json --measured 2.2ms\n"
+      "  ./zplan simulate other.json --measured 2.2ms --of plan.json\n" +
+          std::string(kMeasuredHelp));
+  add_source(syntax, pins, command.source);
+  PlanCommand& question = command.source.question;
+  syntax.text("--anchor", question.anchor, "RUN.jsonl",
+              "Your calibration runs (zplan.runs/2): they correct the software's rates");
+  add_measured(syntax, question.measured);
+  add_measured_plan(syntax, question.measured_plan,
                     "The plan whose run --measured is of [this one]");
-  add_changes(syntax, command.changes);
-  add_headroom(syntax, command.headroom);
-  syntax.flag("--ignore-capacity", command.ignore_capacity,
-              "Simulate a plan that does not fit, too");
   syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
                  "Steps to simulate [until the step time is steady]");
   syntax.flag("--homes", command.homes,
-              "Also compare the homes of kept tensors with the choices of named methods");
+              "Also compare where kept activations live with the choices of named methods");
   syntax.text("--trace", command.trace, "FILE",
               "Write one step for a trace viewer (Chrome trace JSON); .gz: compressed");
   syntax.flag("--trace-all", command.trace_all,
@@ -50,10 +48,11 @@ Command parse_simulate(const std::vector<std::string>& arguments) {
               "Write the memory of a step as a PyTorch memory snapshot (pickle)");
   syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.simulation/1)");
-  Command read = read_with_plan(syntax, arguments, command, "simulate");
-  if (const auto* const asked = std::get_if<SimulateCommand>(&read))
-    check_measured(asked->measured, asked->measured_plan);
-  return read;
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
+  require_one_source(command.source, "simulate");
+  check_measured(question.measured, question.measured_plan);
+  return command;
 }
 
 Command parse_memory(const std::vector<std::string>& arguments) {
@@ -86,15 +85,20 @@ Command parse_memory(const std::vector<std::string>& arguments) {
 
 Command parse_lower(const std::vector<std::string>& arguments) {
   LowerCommand command;
+  PinOptions pins;
   Syntax syntax("Print the training step of a plan as a list of operations (.zprog)",
-                "zplan lower PLAN.json [options]",
+                "zplan lower PLAN.json [options], or zplan lower --model M --cluster C [options]",
                 "\nExamples:\n"
                 "  ./zplan lower plan.json | less\n"
+                "  ./zplan lower --model gpt2 --cluster dgx2 --zero 1 | less\n"
                 "  ./zplan lower plan.json -o plan.zprog\n");
-  add_plan(syntax, command);
+  add_source(syntax, pins, command.source);
   syntax.text("-o,--output", command.output, "FILE", "Write there instead of to stdout");
   syntax.flag("--no-place", command.no_place, "Leave out addresses and reuse edges");
-  return read_with_plan(syntax, arguments, command, "lower");
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
+  require_one_source(command.source, "lower");
+  return command;
 }
 
 }  // namespace zplan

@@ -43,7 +43,8 @@ std::vector<AxisOption> axis_options() {
   std::vector<AxisOption> options;
   for (const DescribedOption& option : question_options()) {
     const std::string name = option.name().substr(2);
-    constexpr std::string_view kUsual[] = {"model", "cluster", "stack", "global-batch", "seq"};
+    constexpr std::string_view kUsual[] = {"model", "cluster",      "stack",
+                                           "gpus",  "global-batch", "seq"};
     const bool is_usual = std::find(std::begin(kUsual), std::end(kUsual), name) != std::end(kUsual);
     const bool pins = option.group == kPinsGroup && !name.starts_with("no-");
     if (is_usual || pins) options.push_back({name, option.type.empty()});
@@ -57,8 +58,8 @@ std::vector<AxisOption> axis_options() {
   for (const auto& [word, option] : kAxisWords) names.emplace_back(word);
   for (const AxisOption& option : options) names.push_back(option.name);
   for (const HardwareQuantity& quantity : hardware_quantities()) names.emplace_back(quantity.name);
-  throw_bad_input(fmt::format("--over: unknown axis {}{} (known: {})", in_quotes(name),
-                              did_you_mean(name, names), joined(names, ", ")));
+  throw_bad_input(fmt::format("--over: unknown axis {}{}", in_quotes(name),
+                              nearest_or_page(name, names, "zplan sweep --help")));
 }
 
 // What would be typed for one value of an axis.
@@ -119,9 +120,10 @@ Command parse_sweep(const Arguments& arguments) {
   Syntax syntax(
       "Find a plan for every point of a grid: nodes, batches, models, pinned choices, hardware",
       "zplan sweep --model M --cluster C --over AXIS=VALUES [--over ..] [options]",
-      "\nAn axis is nodes, batch, sequence, model, cluster, stack, an option that pins a choice\n"
-      "(tp, zero, micro-batch ..; of a switch yes and no) or a quantity of the hardware\n"
-      "(zplan clusters C shows them). Values: 1,2,8 or 1..64, which doubles, or 10..40:10.\n"
+      "\nAn axis is nodes, gpus, batch, sequence, model, cluster, stack, an option that pins a\n"
+      "decision (zplan help pins: tp, zero, micro-batch ..; of a switch yes and no) or a quantity\n"
+      "of the hardware (zplan clusters C shows them). Values: 1,2,8 or 1..64, which doubles, or\n"
+      "10..40:10.\n"
       "\nExamples:\n"
       "  ./zplan sweep --model 10B --cluster dgx2 --over nodes=1..4\n"
       "  ./zplan sweep --model gpt2-1.5b --cluster dgx2 --over batch=128..512 --over zero=1..3:1\n"
@@ -148,6 +150,7 @@ Command parse_sweep(const Arguments& arguments) {
   if (has("model") && question.model.empty()) question.model = "as the axis says";
   if (has("cluster") && question.cluster.empty()) question.cluster = "as the axis says";
   require_both(question, "zplan sweep --over nodes=1..4");
+  require_cheapest(question);
   add_questions(command, arguments);
   return command;
 }

@@ -44,11 +44,8 @@ SweepPlan plan_of(const FoundPlan& best, const Cluster& cluster, const SweepComm
 }
 
 void say_objective(const Answer& answer, SweepPlan& found) {
-  const Objective asked = answer.objective.question.what;
-  if (asked == Objective::kFastest) return;
+  if (answer.objective.question.what == Objective::kFastest) return;
   found.objective = objective_value(answer.objective, *objective_step(answer));
-  if (asked == Objective::kCheapest || asked == Objective::kFewestGpus)
-    found.devices = found.plan.parallel.ranks();
 }
 
 // What a row was answered with.
@@ -65,6 +62,8 @@ SweepRow answered(const SweepCommand& command, std::size_t i, std::optional<Setu
     if (fits(answer)) {
       SweepRow row{RowState::kFits, "", "", plan_of(*answer.best, answer.cluster, command)};
       row.found->gap = answer.search.stats.gap;
+      if (answer.pins.ranks > 0)  // as --gpus or the objective has it
+        row.found->devices = static_cast<int>(row.found->plan.parallel.ranks());
       say_objective(answer, *row.found);
       setup = Setup{std::move(answer.model), std::move(answer.cluster), std::move(answer.evidence)};
       return row;
@@ -134,6 +133,7 @@ void try_plan_of(const SweepRow& other, const std::string& point, const SweepCom
   std::optional<SweepPlan> here = on(setup, other.found->plan, command);
   if (!here || here->step.value > row.found->step.value * (1 - kTieTolerance)) return;
   const double bound = row.found->step.value * (1 - row.found->gap);
+  here->devices = row.found->devices;
   here->gap = std::max(0.0, 1 - bound / here->step.value);
   here->searched = row.found->searched.value_or(row.found->step);
   here->found_with = other.found->found_with.empty() ? point : other.found->found_with;

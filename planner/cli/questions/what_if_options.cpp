@@ -32,6 +32,7 @@ Command parse_what_if(const std::vector<std::string>& arguments) {
         "expected a change, as in: zplan what-if --model 10B --cluster dgx2 --set "
         "nvme=50GB/s");
   pins.finish(question.pins);
+  require_cheapest(question);
   check_objective(question);
   return command;
 }

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/words.h"
@@ -10,11 +12,12 @@ ExitCode execute(const ReportCommand& command) {
   inputs.push_back(command.timeline);
   check_outputs({command.output}, inputs);
   check_page();
-  const Report report = make_report(command);
-  write_file(command.output, report_page(report, command));
-  const auto& why = report.plans.front().simulation.memory.infeasible;
+  const std::optional<Report> report = make_report(command);
+  if (!report) return ExitCode::kInfeasible;
+  write_file(command.output, report_page(*report, command));
+  const auto& why = report->plans.front().simulation.memory.infeasible;
   if (!why) return ExitCode::kOk;
-  complain(command.plans.front() + " does not fit: " + full_reason(*why));
+  complain(first_name(command) + " does not fit: " + full_reason(*why));
   return ExitCode::kInfeasible;
 }
 

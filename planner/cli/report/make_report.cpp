@@ -15,10 +15,20 @@ PlanSource source_of(const ReportCommand& command, const std::string& plan) {
   source.question.cluster = command.cluster;
   source.question.stack = command.stack;
   source.question.measured = command.measured;
-  if (!command.measured.is_empty()) source.question.measured_plan = command.plans.front();
+  if (!command.measured.is_empty() && !command.plans.empty())
+    source.question.measured_plan = command.plans.front();
   source.question.headroom = command.headroom;
   source.question.threads = command.threads;
   source.question.ignore_capacity = true;  // what does not fit is shown, too
+  return source;
+}
+
+// The plan in detail: the first file, or the one that is found.
+PlanSource first_source(const ReportCommand& command) {
+  if (!command.plans.empty()) return source_of(command, command.plans.front());
+  PlanSource source = source_of(command, "");
+  source.question.model = command.question.model;
+  source.question.pins = command.question.pins;
   return source;
 }
 
@@ -50,22 +60,25 @@ Answer search_beside(const ReportCommand& command, const ChosenPlan& chosen) {
 Comparison compare_with_run(const Timeline& predicted, const ReportCommand& command) {
   const Timeline run = read_timeline(command.timeline, "exec");
   if (run.fingerprint != predicted.fingerprint)
-    throw_bad_input(fmt::format(
-        "--measured: {} is of another plan than {}, or of another version "
-        "of it: expected fingerprint {}, got {}",
-        command.timeline, command.plans.front(), predicted.fingerprint, run.fingerprint));
+    throw_bad_input(
+        fmt::format("--measured: {} is of another plan than {}, or of another version "
+                    "of it: expected fingerprint {}, got {}",
+                    command.timeline, first_name(command), predicted.fingerprint, run.fingerprint));
   return compare(predicted, run, JoinBy::kOperation);
 }
 
 }  // namespace
 
-Report make_report(const ReportCommand& command) {
-  std::optional<PlanPrices> prices =
-      find_prices({.source = source_of(command, command.plans.front()), .check = false});
-  ZPLAN_ASSERT(prices.has_value());  // plans from files are shown whether they fit or not
+std::string first_name(const ReportCommand& command) {
+  return command.plans.empty() ? "the plan found" : command.plans.front();
+}
+
+std::optional<Report> make_report(const ReportCommand& command) {
+  std::optional<PlanPrices> prices = find_prices({.source = first_source(command), .check = false});
+  if (!prices) return std::nullopt;
   const bool compares = !command.timeline.empty();
   Answer answer = search_beside(command, prices->chosen);
-  Report report{.plans = {reported(command.plans.front(), prices->chosen, true, !compares)},
+  Report report{.plans = {reported(first_name(command), prices->chosen, true, !compares)},
                 .prices = *std::move(prices),
                 .timeline = {},
                 .answer = std::move(answer),

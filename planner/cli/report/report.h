@@ -44,7 +44,10 @@ struct Report {
   std::optional<Comparison> measured;
 };
 
-Report make_report(const ReportCommand& command);
+// Nothing where no plan answers the question. Plans from files are shown whether they fit or not.
+std::optional<Report> make_report(const ReportCommand& command);
+// Returns what the plan in detail is called: its file, where there is one.
+std::string first_name(const ReportCommand& command);
 
 std::vector<RooflinePoint> roofline_of(const Job& job, const Cluster& cluster, int stage);
 // Nothing where the step follows fewer than two quantities.

@@ -142,13 +142,12 @@ Command parse_run(const std::vector<std::string>& arguments) {
   add_machine(syntax, command);
   add_kept(syntax, command);
   add_records(syntax, command);
-  Command read = read_with_plan(syntax, arguments, command, "run");
-  if (const auto* run = std::get_if<RunCommand>(&read)) {
-    check_checkpoints(*run);
-    check_weights(*run);
-    check_validation(*run);
-  }
-  return read;
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (command.plan.empty()) fail_without_plan("run");
+  check_checkpoints(command);
+  check_weights(command);
+  check_validation(command);
+  return command;
 }
 
 Command parse_compare(const std::vector<std::string>& arguments) {

@@ -44,7 +44,7 @@ MaxAnswer find_largest(MaxCommand command) {
   const std::vector<LadderStep> ladder = size_ladder();
   const std::int64_t devices = answer.cluster.devices();
   if (command.pins.ranks > devices)
-    throw_bad_input(fmt::format("--ranks: expected at most {}, the GPUs of {}, got {}", devices,
+    throw_bad_input(fmt::format("--gpus: expected at most {}, which {} has, got {}", devices,
                                 answer.cluster.name, command.pins.ranks));
   answer.ranks = command.pins.ranks > 0 ? command.pins.ranks : devices;
   answer.global_batch = command.pins.get<std::int64_t>("/batch/global_batch", answer.ranks);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hwprofiles/cluster_name.h"
+#include "planner/cli/answer/objective_options.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/question_options.h"
 #include "planner/cli/frame/subcommands.h"
@@ -20,17 +21,8 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-double parse_tokens(const std::string& word) {
-  const auto number = number_with(word, {{"", 1}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}});
-  if (!number)
-    throw_bad_input(
-        fmt::format("--tokens: expected a number such as 300B, got {}", in_quotes(word)));
-  return *number;
-}
-
 void add_failures(Syntax& syntax, double& tokens, FailureSettings& failures) {
-  syntax.parsed("--tokens", "N", "To train on: 300B, 1.4T",
-                [&tokens](const std::string& word) { tokens = parse_tokens(word); });
+  add_tokens(syntax, "Tokens of the whole run: 300B, 1.4T", tokens);
   syntax.duration("--gpu-mtbf", "Mean time until a GPU or its share of the rest fails [5.8y]",
                   failures.device_mtbf);
   syntax.duration("--restart", "From a failure until training goes on [10min]", failures.restart);
@@ -62,20 +54,8 @@ void add_sized(Syntax& syntax, PinOptions& pins, PlanCommand& question) {
   pins.add("/batch/sequence", syntax, question.pins);
 }
 
-double above_zero(std::string_view option, const std::string& word, std::string_view example,
-                  std::initializer_list<std::pair<std::string_view, double>> units) {
-  const auto number = number_with(word, units);
-  if (!number)
-    throw_bad_input(fmt::format("{}: expected a number above 0, as in {}, got {}", option, example,
-                                in_quotes(word)));
-  return *number;
-}
-
 void add_running(Syntax& syntax, RunningSettings& running) {
-  syntax.parsed("--price", "P/h", "Of a GPU-hour, in any currency [the profile's, if any]",
-                [&running](const std::string& word) {
-                  running.price = above_zero("--price", word, "2.5/h", {{"", 1}, {"/h", 1}});
-                });
+  add_price(syntax, "Price of a GPU-hour in any currency [the profile's, if any]", running.price);
   syntax.parsed("--node-power", "P", "That a node draws, in kW [the most that its profile states]",
                 [&running](const std::string& word) {
                   constexpr double kWatts = 1000;
@@ -109,8 +89,7 @@ Command parse_max(const Arguments& arguments) {
               "Whose software: megatron_core .. or a .json file [own]");
   std::vector<std::string> changes;
   add_changes(syntax, changes);
-  syntax.integer("--ranks", command.pins.ranks, 1, kMaxDevices,
-                 "GPUs that are used, so many of the cluster's [all]");
+  add_gpus(syntax, command.pins, "--ranks,--gpus");
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/micro_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
@@ -128,7 +107,6 @@ Command parse_max(const Arguments& arguments) {
 
 Command parse_goodput(const Arguments& arguments) {
   GoodputCommand command;
-  PlanCommand& question = command.source.question;
   PinOptions pins;
   Syntax syntax(
       "Show how long a number of tokens takes with failures, checkpoints and restarts",
@@ -137,26 +115,15 @@ Command parse_goodput(const Arguments& arguments) {
       "  ./zplan goodput --model llama3-70b --cluster dgx-h100x16 --tokens 300B\n"
       "  ./zplan goodput plan.json --tokens 1T --storage 100GB/s --restart 15min\n"
       "  ./zplan goodput --published\n");
-  syntax.positional("PLAN.json", command.source.plan, "The plan (zplan plan .. -o PLAN.json)");
-  add_sized(syntax, pins, question);
-  syntax.text("-c,--cluster", question.cluster, "C",
-              "Where to; with a plan file, another cluster than it names");
-  add_changes(syntax, question.changes);
+  add_source(syntax, pins, command.source);
   add_failures(syntax, command.tokens, command.failures);
   add_running(syntax, command.running);
-  add_search(syntax, question);
-  syntax.flag("--ignore-capacity", question.ignore_capacity, "Also of a plan that does not fit");
   syntax.flag("--published", command.published, "Instead the 54 days of Llama 3 405B");
   syntax.flag("--json", command.json, "Print JSON (zplan.goodput/1)");
-  pins.add_others(syntax, question.pins);
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  pins.finish(question.pins);
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
   if (command.published) return command;
-  const bool asks = !question.model.empty() && !question.cluster.empty();
-  if (command.source.plan.empty() ? !asks : !question.model.empty())
-    throw_bad_input(
-        "expected a plan file, or --model and --cluster, as in: zplan goodput --model "
-        "llama3-70b --cluster dgx-h100x16 --tokens 300B");
+  require_one_source(command.source, "goodput");
   if (command.tokens <= 0) throw_bad_input("expected --tokens, as in: --tokens 300B");
   return command;
 }

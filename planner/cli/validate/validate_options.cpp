@@ -70,7 +70,7 @@ Command parse_validate(const std::vector<std::string>& arguments) {
   syntax.text("--stack,--for", command.stack, "NAME",
               "Software of all runs: a name or a .json file [each record's own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
-              "Measured runs of yours (zplan.runs/2); the stack's rates follow them");
+              "Your calibration runs (zplan.runs/2): they correct the software's rates");
   syntax.text("--html", command.html, "FILE", "Write a page with a plot and all runs");
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that simulate; the result is the same [all]");

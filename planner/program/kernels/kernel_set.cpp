@@ -161,8 +161,8 @@ const KernelSet& find_kernel_set(std::string_view id) {
     if (set.id == id) return set;
   std::vector<std::string> ids;
   for (const KernelSet& set : kernel_sets()) ids.emplace_back(set.id);
-  throw_bad_input(fmt::format("expected a kernel set ({}), got \"{}\"{}", joined(ids, ", "), id,
-                              did_you_mean(id, ids)));
+  throw_bad_input(fmt::format("expected a kernel set such as cuda.sm90.bf16, got \"{}\"{}", id,
+                              nearest_or_page(id, ids, "zplan help kernel-sets")));
 }
 
 const KernelSet* other_attention(const KernelSet& set) {

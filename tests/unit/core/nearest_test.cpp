@@ -34,6 +34,18 @@ TEST(NearestName, SaysNothingAboutUnrelatedNames) {
   EXPECT_EQ(did_you_mean("layer", {"layers"}), "; did you mean \"layers\"?");
 }
 
+TEST(NearestOrPage, AsksAboutTheNearestAndNamesThePage) {
+  const std::vector<std::string> names{"cpu.f64", "cpu.f32", "cpu.bf16", "cuda.sm90.bf16"};
+  EXPECT_EQ(nearest_or_page("cpu.f23", names, "zplan list"),
+            "; did you mean \"cpu.f32\"? (zplan list lists all)");
+  EXPECT_EQ(nearest_or_page("zzz", names, "zplan list"), " (zplan list lists all)");
+}
+
+TEST(NearestOrPage, AsksAboutThreeAtMost) {
+  EXPECT_EQ(nearest_or_page("ab", {"ac", "ad", "ae", "af"}, "p"),
+            "; did you mean \"ac\" or \"ad\" or \"ae\"? (p lists all)");
+}
+
 TEST(NearestName, TiesGoToTheFirst) { EXPECT_EQ(nearest_name("ab", {"ac", "ad"}), "ac"); }
 
 }  // namespace
