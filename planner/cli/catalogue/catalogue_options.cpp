@@ -47,7 +47,7 @@ Command parse_clusters(const std::vector<std::string>& arguments) {
                 "\nExamples:\n  ./zplan clusters\n  ./zplan clusters dgx2x32\n"
                 "  ./zplan clusters dgx-h100x16 --set gpu.memory=40GiB\n"
                 "  ./zplan clusters dgx-h100 --template > my-node.json\n");
-  syntax.positional("NAME", command.name, "NODE or NODExCOUNT, or a .json file");
+  syntax.positional("NAME", command.name, "16xH100, NODE or NODExCOUNT, or a .json file");
   add_changes(syntax, changes);
   syntax.flag("--template", is_template,
               "Print its node as a whole file to edit (zplan schema zplan.hw/1)");

@@ -134,6 +134,7 @@ Sheet detail_sheet(const Cluster& cluster) {
     table.words_row({s.pointer, right(s.value), s.source, s.ref});
   Sheet out("zplan.clusters/1");
   out.fact("clusters", each(std::vector{cluster}, cluster_sheet));
+  for (const std::string& one : cluster.understood) out.print(one + "\n");
   out.print(fmt::format("{}: {}\n{}\n{}\n", cluster.name, cluster_words(cluster), node.description,
                         bisection_words(cluster)) +
             table.text() + "\n" + quantities_table(cluster).text());

@@ -131,6 +131,8 @@ Sheet detail_sheet(const NamedModel& named) {
                    m.mtp_layers > 0 ? " with the head of each module" : "", attention)});
   Sheet out("zplan.models/1");
   out.fact("models", each(std::vector{model}, [](const Sheet& one) { return one; }));
+  if (named.folder.empty())
+    for (const Assumption& one : named.assumed) out.say("{}", {one.sentence});
   out.say("{}: {}", {m.name, m.source});
   if (!m.aliases.empty()) out.say("also: {}", {joined(m.aliases, ", ")}, 2);
   out.print("\n" + table.text(2));

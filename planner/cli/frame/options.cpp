@@ -7,8 +7,10 @@
 #include <string_view>
 #include <utility>
 
+#include "models/model_spelling.h"
 #include "planner/cli/frame/completion.h"
 #include "planner/cli/frame/manual.h"
+#include "planner/cli/frame/question_words.h"
 #include "planner/cli/frame/schemas.h"
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
@@ -142,8 +144,23 @@ std::string top_footer() {
 [[noreturn]] void fail_unknown(const std::string& word) {
   std::vector<std::string> names;
   for (const Subcommand& subcommand : kSubcommands) names.emplace_back(subcommand.name);
-  throw_bad_input(fmt::format("unknown subcommand {}{} (known: {})", in_quotes(word),
-                              did_you_mean(word, names), joined(names, ", ")));
+  std::string nearest = did_you_mean(word, names);
+  if (nearest.empty()) nearest = nearest_model_name(word);
+  throw_bad_input(fmt::format(
+      "unknown subcommand or model {}{} (zplan --help lists the subcommands, zplan models the "
+      "models)",
+      in_quotes(word), nearest));
+}
+
+// What follows the name of a subcommand, with the question that words ask as options.
+Arguments with_question_of(const Subcommand& subcommand, const Arguments& arguments) {
+  const bool has_word = std::ranges::any_of(
+      arguments, [](const std::string& word) { return !word.empty() && word[0] != '-'; });
+  if (!has_word) return arguments;
+  const Command table = subcommand.parse({std::string(kDescribe)});
+  const DescribedCommand described =
+      read_description(std::string(subcommand.name), std::get<ShowText>(table).text);
+  return with_question(arguments, described);
 }
 
 }  // namespace
@@ -153,7 +170,7 @@ Command parse_arguments(const Arguments& arguments) {
     const bool version =
         std::find(arguments.begin(), arguments.end(), "--version") != arguments.end();
     if (version) return ShowText{"zplan " ZPLAN_VERSION "\n"};
-    return parse_top_level(arguments, top_footer());
+    return parse_top_level(with_question(arguments, described_top_level()), top_footer());
   }
   if (arguments[0] == "help") {  // "help", "help run"
     Arguments asked{arguments.begin() + 1, arguments.end()};
@@ -162,10 +179,14 @@ Command parse_arguments(const Arguments& arguments) {
   }
   for (const Subcommand& subcommand : kSubcommands) {
     if (arguments[0] == subcommand.name) {
-      return subcommand.parse({arguments.begin() + 1, arguments.end()});
+      return subcommand.parse(
+          with_question_of(subcommand, {arguments.begin() + 1, arguments.end()}));
     }
   }
-  fail_unknown(arguments[0]);
+  const DescribedCommand described = described_top_level();
+  const Arguments question = with_question(arguments, described);
+  if (has_words(question, described)) fail_unknown(arguments[0]);
+  return parse_top_level(question, top_footer());
 }
 
 }  // namespace zplan

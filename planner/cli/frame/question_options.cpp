@@ -75,7 +75,7 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("-m,--model", command.model, "M",
               "Model: a name (zplan models), a .json file, or a folder of Hugging Face");
   syntax.text("-c,--cluster", command.cluster, "C",
-              "NODE or NODExCOUNT (zplan clusters), or a .json file");
+              "16xH100, NODE or NODExCOUNT (zplan clusters), or a .json file");
   syntax.text("--stack", command.stack, "S",
               "Whose software: megatron2022, nemo2024 .., a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
