@@ -29,6 +29,17 @@ std::string_view trimmed(std::string_view text) {
   return end == text.npos ? std::string_view() : text.substr(begin, end + 1 - begin);
 }
 
+// Returns whether a hyphen there is the sign of a number, which no count has: "dgx2x-1",
+// "-16xh100".
+bool is_sign(std::string_view text, std::size_t at) {
+  if (text[at] != '-' || at + 1 == text.size() || kDigits.find(text[at + 1]) == kDigits.npos)
+    return false;
+  constexpr std::string_view kBefore = " x*:", kBeforeTimes = " 0123456789";
+  if (at == 0) return true;
+  if (kBefore.find(text[at - 1]) == kBefore.npos) return false;
+  return text[at - 1] != 'x' || at == 1 || kBeforeTimes.find(text[at - 2]) != kBeforeTimes.npos;
+}
+
 // In lower case, with spaces between words and an x for each sign of multiplication.
 std::string plain(std::string_view typed) {
   constexpr std::string_view kTimes = "\u00d7";
@@ -41,6 +52,8 @@ std::string plain(std::string_view typed) {
     if (std::string_view(text).substr(i).starts_with(kTimes)) {
       out += 'x';
       i += kTimes.size() - 1;
+    } else if (is_sign(text, i)) {
+      out += '-';
     } else if (text[i] == '*' || (text[i] == ':' && is_digit(i + 1))) {
       out += 'x';
     } else if (text[i] == ',' && i > 0 && is_digit(i - 1) && is_digit(i + 3) && !is_digit(i + 4)) {

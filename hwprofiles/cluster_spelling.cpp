@@ -93,7 +93,7 @@ class Servers {
  private:
   bool has_links() const { return cluster_.node.topology.gpu_peer.has_value(); }
   bool is_fixed() const {
-    return cluster_.node.topology.peer_shape.kind != PeerKind::kSwitch ||
+    return cluster_.node.topology.peer_shape.kind == PeerKind::kTorus ||
            cluster_.node.cores != nullptr;
   }
   // Returns whether a node may have so many.
@@ -343,6 +343,7 @@ std::optional<SpelledCluster> of_board(const ClusterVocabulary& words, const Cou
 
 std::optional<SpelledCluster> understood(const ClusterVocabulary& words, const CountedKind& read,
                                          std::string_view typed) {
+  if (read.kind.find('-') != std::string::npos) return std::nullopt;  // the sign of a number
   const std::string all = squashed(read.kind);
   const bool is_plural = all.size() > 1 && all.ends_with('s');
   for (const std::string& kind : {all, is_plural ? all.substr(0, all.size() - 1) : std::string()}) {

@@ -8,7 +8,7 @@
 // The rules of a plain GPU name: it stands for GPUs in the server that devices.json names. Up to
 // the size of the server there is one of 1, 2, 4, 8 .. of them or of its own number; beyond it
 // there are whole servers. Servers without peer links hold 8 [assumed]. GPUs whose
-// peer links are no switch come in whole servers. A name without a count is one GPU.
+// peer links form a torus come in whole servers. A name without a count is one GPU.
 #pragma once
 
 #include <optional>

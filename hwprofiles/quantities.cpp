@@ -354,7 +354,9 @@ std::string_view fault_of_size(const Cluster& cluster, double value) {
   if (value == now) return "";
   if (cluster.node.cores != nullptr) return "the cores that were measured";
   if (value > kMaxParts) return "at most 1024";
-  if (cluster.node.topology.peer_shape.kind != PeerKind::kSwitch)
+  // The first GPUs of a mesh keep the links among them.
+  const PeerKind peers = cluster.node.topology.peer_shape.kind;
+  if (peers == PeerKind::kTorus || (peers != PeerKind::kSwitch && value > now))
     return "as many as its peer links join";
   if (cluster.fast_link_domain > 0) return "as many as the domain of its peer links is made of";
   return "";

@@ -46,6 +46,7 @@ class Names(CliTest):
         self.bad(BAD_INPUT, "gpt2-xl", "8xH101", says='did you mean "8xh100"?')
         self.bad(BAD_INPUT, "simulat", "p.json", says='did you mean "simulate"?')
         self.bad(BAD_INPUT, "gpt2-xl", says="expected --cluster")
+        self.bad(BAD_INPUT, "gpt2-xl", "8xH100", "--nodes", "4", says='"--nodes"')
         self.bad(BAD_INPUT, "plan", "mistralai/Mistral-7B-v0.3", "8xH100",
                  says=("type the path of its config.json", 'did you mean "mistralai/Mistral-7B-v0.1"?'))
 

@@ -183,9 +183,8 @@ Command parse_arguments(const Arguments& arguments) {
           with_question_of(subcommand, {arguments.begin() + 1, arguments.end()}));
     }
   }
-  const DescribedCommand described = described_top_level();
-  const Arguments question = with_question(arguments, described);
-  if (has_words(question, described)) fail_unknown(arguments[0]);
+  const Arguments question = with_question(arguments, described_top_level());
+  if (question == arguments) fail_unknown(arguments[0]);
   return parse_top_level(question, top_footer());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -87,11 +88,19 @@ class Finder {
  private:
   bool is_model(Range range) const {
     const std::string name = text(range);
-    return !(takes_files_ && looks_like_path(name) && !has_hub_form(name)) && means_model(name);
+    const bool is_file = takes_files_ && looks_like_path(name) && !has_hub_form(name);
+    return !is_file && remembered(models_, name, means_model);
   }
   bool is_cluster(Range range) const {
     const std::string name = text(range);
-    return !(takes_files_ && looks_like_path(name)) && means_cluster(name);
+    return !(takes_files_ && looks_like_path(name)) && remembered(clusters_, name, means_cluster);
+  }
+
+  // The catalogues are read for each look-up.
+  static bool remembered(std::map<std::string, bool>& known, const std::string& name,
+                         bool (*look_up)(std::string_view)) {
+    const auto found = known.find(name);
+    return found != known.end() ? found->second : (known[name] = look_up(name));
   }
 
   std::optional<Range> longest(const std::function<bool(Range)>& is_meant) const {
@@ -115,13 +124,10 @@ class Finder {
 
   Arguments words_;
   bool takes_files_;
+  mutable std::map<std::string, bool> models_, clusters_;
 };
 
 }  // namespace
-
-bool has_words(const Arguments& arguments, const DescribedCommand& command) {
-  return !places_of_words(arguments, command).empty();
-}
 
 Arguments with_question(const Arguments& arguments, const DescribedCommand& command) {
   const DescribedOption* const model = find_option(command, "--model");

@@ -15,7 +15,4 @@ namespace zplan {
 std::vector<std::string> with_question(const std::vector<std::string>& arguments,
                                        const DescribedCommand& command);
 
-// Returns whether there are words that are no option and no value of one.
-bool has_words(const std::vector<std::string>& arguments, const DescribedCommand& command);
-
 }  // namespace zplan
