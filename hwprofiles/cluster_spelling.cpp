@@ -45,12 +45,12 @@ class Servers {
   // Throws Error where there is no such node or number.
   Wish settled(Wish wish, std::string_view typed) const {
     for (const std::optional<int>& count : {wish.nodes, wish.per_node, wish.total})
-      if (count && (*count < 1 || *count > kMaxNodes))
-        throw_bad_input(fmt::format("cluster {}: expected counts from 1 to {}, got {}",
-                                    in_quotes(typed), kMaxNodes, *count));
+      if (count && *count < 1)
+        throw_bad_input(
+            fmt::format("cluster {}: expected counts from 1, got {}", in_quotes(typed), *count));
     if (wish.total) split(wish, typed);
     if (!wish.per_node) wish.per_node = size();
-    if (!wish.nodes) wish.nodes = 1;
+    wish.nodes = node_count(typed, fmt::format("{}", wish.nodes.value_or(1)));
     if (!holds(*wish.per_node))
       throw_bad_input(
           fmt::format("cluster {}: expected {} GPUs of a node, as in {}, got {}; type {}",
