@@ -46,6 +46,7 @@ Sheet model_sheet(const ModelConfig& model) {
   for (const ModelField& field : fields_of(model))
     std::visit([&](auto value) { out.fact(field.name, value); }, field.value);
   for (const auto& [field, source] : model.field_sources) sources.fact(field, source);
+  if (model.trained_positions > 0) out.fact("trained_positions", model.trained_positions);
   out.facts({{"model_flop_per_token", {flops, fmt::format("{:.4g}", static_cast<double>(flops))}},
              {"source", model.source},
              {"sources", sources}});
