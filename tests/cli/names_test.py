@@ -44,6 +44,10 @@ class Names(CliTest):
         self.bad(BAD_INPUT, "lama3-8b", "8xH100",
                  says='unknown model "lama3-8b"; did you mean "llama3-8b"?')
         self.bad(BAD_INPUT, "gpt2-xl", "8xH101", says='did you mean "8xh100"?')
+        self.bad(BAD_INPUT, "plan", "gtp2", "dgx3", says='unknown model "gtp2"; did you mean "gpt2"?')
+        self.bad(BAD_INPUT, "--model", "gpt2", "8xH101", says='did you mean "8xh100"?')
+        self.bad(BAD_INPUT, "max", "8xH101", says='did you mean "8xh100"?')
+        self.bad(BAD_INPUT, "gtp2", "dgx3", says='did you mean "gpt2"?')
         self.bad(BAD_INPUT, "simulat", "p.json", says='did you mean "simulate"?')
         self.bad(BAD_INPUT, "gpt2-xl", says="expected --cluster")
         self.bad(BAD_INPUT, "gpt2-xl", "8xH100", "--nodes", "4", says='"--nodes"')

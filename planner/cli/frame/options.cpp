@@ -160,7 +160,7 @@ Arguments with_question_of(const Subcommand& subcommand, const Arguments& argume
   const Command table = subcommand.parse({std::string(kDescribe)});
   const DescribedCommand described =
       read_description(std::string(subcommand.name), std::get<ShowText>(table).text);
-  return with_question(arguments, described);
+  return with_question(arguments, described, true);
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ Command parse_arguments(const Arguments& arguments) {
     const bool version =
         std::find(arguments.begin(), arguments.end(), "--version") != arguments.end();
     if (version) return ShowText{"zplan " ZPLAN_VERSION "\n"};
-    return parse_top_level(with_question(arguments, described_top_level()), top_footer());
+    return parse_top_level(with_question(arguments, described_top_level(), true), top_footer());
   }
   if (arguments[0] == "help") {  // "help", "help run"
     Arguments asked{arguments.begin() + 1, arguments.end()};
@@ -183,7 +183,7 @@ Command parse_arguments(const Arguments& arguments) {
           with_question_of(subcommand, {arguments.begin() + 1, arguments.end()}));
     }
   }
-  const Arguments question = with_question(arguments, described_top_level());
+  const Arguments question = with_question(arguments, described_top_level(), false);
   if (question == arguments) fail_unknown(arguments[0]);
   return parse_top_level(question, top_footer());
 }

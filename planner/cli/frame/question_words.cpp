@@ -47,11 +47,11 @@ std::vector<std::size_t> places_of_words(const Arguments& arguments,
   return places;
 }
 
-struct Range {
+struct Stretch {
   std::size_t begin = 0, end = 0;
 };
 struct Found {
-  std::optional<Range> model, cluster;
+  std::optional<Stretch> model, cluster;
 };
 
 class Finder {
@@ -59,7 +59,7 @@ class Finder {
   // `takes_files`: the subcommand has files of its own, for which no path is taken.
   Finder(Arguments words, bool takes_files) : words_(std::move(words)), takes_files_(takes_files) {}
 
-  std::string text(Range range) const {
+  std::string text(Stretch range) const {
     return joined(std::span(words_).subspan(range.begin, range.end - range.begin), " ");
   }
 
@@ -69,7 +69,7 @@ class Finder {
     for (std::size_t begin = 0; begin < all; ++begin)
       for (std::size_t end = all; end > begin + 1; --end)
         for (std::size_t cut = begin + 1; cut < end; ++cut) {
-          const Range left{begin, cut}, right{cut, end};
+          const Stretch left{begin, cut}, right{cut, end};
           if (is_model(left) && is_cluster(right)) return {left, right};
           if (is_cluster(left) && is_model(right)) return {right, left};
         }
@@ -79,19 +79,19 @@ class Finder {
   }
 
   Found only_model() const {
-    return {longest([&](Range range) { return is_model(range); }), {}};
+    return {longest([&](Stretch range) { return is_model(range); }), {}};
   }
   Found only_cluster() const {
-    return {{}, longest([&](Range range) { return is_cluster(range); })};
+    return {{}, longest([&](Stretch range) { return is_cluster(range); })};
   }
 
  private:
-  bool is_model(Range range) const {
+  bool is_model(Stretch range) const {
     const std::string name = text(range);
     const bool is_file = takes_files_ && looks_like_path(name) && !has_hub_form(name);
     return !is_file && remembered(models_, name, means_model);
   }
-  bool is_cluster(Range range) const {
+  bool is_cluster(Stretch range) const {
     const std::string name = text(range);
     return !(takes_files_ && looks_like_path(name)) && remembered(clusters_, name, means_cluster);
   }
@@ -103,10 +103,10 @@ class Finder {
     return found != known.end() ? found->second : (known[name] = look_up(name));
   }
 
-  std::optional<Range> longest(const std::function<bool(Range)>& is_meant) const {
+  std::optional<Stretch> longest(const std::function<bool(Stretch)>& is_meant) const {
     for (std::size_t size = words_.size(); size > 0; --size)
       for (std::size_t begin = 0; begin + size <= words_.size(); ++begin)
-        if (is_meant({begin, begin + size})) return Range{begin, begin + size};
+        if (is_meant({begin, begin + size})) return Stretch{begin, begin + size};
     return std::nullopt;
   }
 
@@ -115,10 +115,10 @@ class Finder {
     const std::size_t all = words_.size();
     for (std::size_t end = all; end > 0; --end)
       if (is_model({0, end}))
-        return {Range{0, end}, end < all ? std::optional(Range{end, all}) : std::nullopt};
+        return {Stretch{0, end}, end < all ? std::optional(Stretch{end, all}) : std::nullopt};
     for (std::size_t begin = 0; begin < all; ++begin)
-      if (const Range tail{begin, all}; !looks_like_path(text(tail)) && is_cluster(tail))
-        return {begin > 0 ? std::optional(Range{0, begin}) : std::nullopt, tail};
+      if (const Stretch tail{begin, all}; !looks_like_path(text(tail)) && is_cluster(tail))
+        return {begin > 0 ? std::optional(Stretch{0, begin}) : std::nullopt, tail};
     return {};
   }
 
@@ -127,9 +127,28 @@ class Finder {
   mutable std::map<std::string, bool> models_, clusters_;
 };
 
+// The arguments with these words behind options.
+Arguments with_options(const Arguments& arguments, const std::vector<std::size_t>& places,
+                       const Finder& finder, const Found& found) {
+  Arguments out, rest = arguments;
+  std::vector<std::size_t> taken;
+  for (const auto& [option, range] :
+       {std::pair("--model", found.model), {"--cluster", found.cluster}}) {
+    if (!range) continue;
+    out.insert(out.end(), {option, finder.text(*range)});
+    for (std::size_t i = range->begin; i < range->end; ++i) taken.push_back(places[i]);
+  }
+  std::ranges::sort(taken, std::greater());
+  for (const std::size_t place : taken)
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(place));
+  out.insert(out.end(), rest.begin(), rest.end());
+  return out;
+}
+
 }  // namespace
 
-Arguments with_question(const Arguments& arguments, const DescribedCommand& command) {
+Arguments with_question(const Arguments& arguments, const DescribedCommand& command,
+                        bool is_named) {
   const DescribedOption* const model = find_option(command, "--model");
   const DescribedOption* const cluster = find_option(command, "--cluster");
   const bool lacks_model = model != nullptr && !is_given(arguments, *model);
@@ -141,23 +160,15 @@ Arguments with_question(const Arguments& arguments, const DescribedCommand& comm
   const bool takes_files =
       std::ranges::any_of(command.options, [](const auto& option) { return option.is_argument(); });
   const Finder finder(std::move(words), takes_files);
-  const Found found = lacks_model && lacks_cluster ? finder.both()
-                      : lacks_model                ? finder.only_model()
-                                                   : finder.only_cluster();
-  Arguments out;
-  Arguments rest = arguments;
-  std::vector<std::size_t> taken;
-  for (const auto& [option, range] :
-       {std::pair("--model", found.model), {"--cluster", found.cluster}})
-    if (range) {
-      out.insert(out.end(), {option, finder.text(*range)});
-      for (std::size_t i = range->begin; i < range->end; ++i) taken.push_back(places[i]);
-    }
-  std::ranges::sort(taken, std::greater());
-  for (const std::size_t place : taken)
-    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(place));
-  out.insert(out.end(), rest.begin(), rest.end());
-  return out;
+  Found found = lacks_model && lacks_cluster ? finder.both()
+                : lacks_model                ? finder.only_model()
+                                             : finder.only_cluster();
+  if (is_named && !takes_files && !found.model && !found.cluster) {
+    const std::size_t cut = !lacks_cluster ? places.size() : lacks_model ? 1 : 0;
+    if (cut > 0) found.model = Stretch{0, cut};
+    if (cut < places.size()) found.cluster = Stretch{cut, places.size()};
+  }
+  return with_options(arguments, places, finder, found);
 }
 
 }  // namespace zplan

@@ -11,8 +11,9 @@
 namespace zplan {
 
 // `arguments`: what follows the name of the subcommand. Nothing changes where it takes neither
-// --model nor --cluster, or both are given.
+// --model nor --cluster, or both are given. `is_named`: the subcommand was named, so that words
+// which mean nothing are a model and a cluster that nobody knows, not a subcommand.
 std::vector<std::string> with_question(const std::vector<std::string>& arguments,
-                                       const DescribedCommand& command);
+                                       const DescribedCommand& command, bool is_named);
 
 }  // namespace zplan
