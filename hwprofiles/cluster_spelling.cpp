@@ -20,7 +20,7 @@ namespace {
 // [assumed] A server without peer links holds so many GPUs at most, unless it is built for one.
 constexpr int kUsualSlots = 8;
 
-// What a reading says of GPUs: one of them at least.
+// This is what a reading says of GPUs; one of the counts is there at least.
 struct Wish {
   std::optional<int> nodes, per_node, total;
 };
@@ -226,7 +226,8 @@ std::string kind_of(const CountedKind& read) {
 
 // ---- kinds ------------------------------------------------------------------------------------
 
-// The device that is meant; throws Error where several differ in memory, or none has a server.
+// Returns the device that is meant; throws Error where several differ in memory, or none has a
+// server.
 const SpelledDevice& one_of(const std::vector<const SpelledDevice*>& devices,
                             const CountedKind& read, std::string_view typed) {
   std::vector<const SpelledDevice*> served;
@@ -325,7 +326,7 @@ std::optional<SpelledCluster> of_instance(const ClusterVocabulary& words,
   return out;
 }
 
-// The machine that a board or the vendor's own server is: "hgx h100", "dgx a100 40gb".
+// Reads the name of a board, or of the vendor's own server: "hgx h100", "dgx a100 40gb".
 std::optional<SpelledCluster> of_board(const ClusterVocabulary& words, const CountedKind& read,
                                        std::string_view kind, std::string_view typed) {
   const std::string_view board = kind.substr(0, 3);

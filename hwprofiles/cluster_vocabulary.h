@@ -39,7 +39,7 @@ struct SpelledInstance {
   int gpus = 0;
 };
 
-// Those that have a spelling, in the order of the catalogue.
+// Returns those that have a spelling, in the order of the catalogue.
 std::vector<SpelledDevice> read_spelled_devices();
 
 struct ClusterVocabulary {
@@ -56,7 +56,7 @@ struct ClusterVocabulary {
   const Name* node(std::string_view text) const;
   const Name* rack(std::string_view text) const;
   const SpelledInstance* instance(std::string_view text) const;
-  // All that it may mean, in the order of the catalogue.
+  // Returns all that it may mean, in the order of the catalogue.
   std::vector<const SpelledDevice*> devices_called(std::string_view text) const;
 };
 ClusterVocabulary read_cluster_vocabulary();

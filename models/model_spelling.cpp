@@ -24,7 +24,7 @@ constexpr std::size_t kMostShown = 3;
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
-// The end of a number with its unit: "2.5", "7b", "8x7b".
+// Returns the end of a number with its unit: "2.5", "7b", "8x7b".
 std::size_t number_end(std::string_view text, std::size_t at) {
   constexpr std::string_view kUnits = "bmtke";
   while (at < text.size() && (is_digit(text[at]) ||
@@ -74,7 +74,7 @@ std::string organisation_of(std::string_view typed) {
   return slash == typed.npos ? "" : to_lower(typed.substr(0, slash));
 }
 
-// Whether an alias of the model is of the same organisation, or the text names none.
+// Returns whether an alias of the model is of the same organisation, or the text names none.
 bool is_of_organisation(const ModelConfig& model, std::string_view typed) {
   const std::string organisation = organisation_of(typed);
   if (organisation.empty()) return true;
@@ -83,14 +83,14 @@ bool is_of_organisation(const ModelConfig& model, std::string_view typed) {
   });
 }
 
-// Whether there is more than a size: "llama 8b", "8x7b".
+// Returns whether there is more than a size: "llama 8b", "8x7b".
 bool names_a_family(const Words& words) {
   return std::ranges::any_of(words, [](const std::string& word) {
     return is_letter(word[0]) || word.find('x') != std::string::npos;
   });
 }
 
-// The names whose words those of the text are among.
+// Returns the names whose words those of the text are among.
 Words names_with(const std::vector<ModelConfig>& models, const Words& words) {
   Words names;
   for (const ModelConfig& model : models) {

@@ -32,7 +32,7 @@ bool is_given(const Arguments& arguments, const DescribedOption& option) {
   });
 }
 
-// The places of the words that are no option and no value of one.
+// Returns the places of the words that are no option and no value of one.
 std::vector<std::size_t> places_of_words(const Arguments& arguments,
                                          const DescribedCommand& command) {
   std::vector<std::size_t> places;
@@ -127,7 +127,7 @@ class Finder {
   mutable std::map<std::string, bool> models_, clusters_;
 };
 
-// The arguments with these words behind options.
+// Returns the arguments with these words behind options.
 Arguments with_options(const Arguments& arguments, const std::vector<std::size_t>& places,
                        const Finder& finder, const Found& found) {
   Arguments out, rest = arguments;
