@@ -14,7 +14,7 @@
 namespace zplan {
 namespace {
 
-// Names of the catalogue begin with these, and names that people type need not.
+// Names of the catalogue begin with these; names that people type may, or may not.
 constexpr std::string_view kVendors[] = {"aws-", "azure-", "gcp-", "tpu-"};
 
 constexpr std::size_t kShortest = 3;  // of a name that an error may propose
@@ -54,8 +54,12 @@ class Reader {
   void add(std::vector<ClusterVocabulary::Name>& names, const std::string& name,
            const std::string& target) {
     names.push_back({squashed(name), target});
-    for (const std::string_view vendor : kVendors)
-      if (name.starts_with(vendor)) names.push_back({squashed(name.substr(vendor.size())), target});
+    for (const std::string_view vendor : kVendors) {
+      if (name.starts_with(vendor))
+        names.push_back({squashed(name.substr(vendor.size())), target});
+      else if (target.starts_with(vendor))
+        names.push_back({squashed(std::string(vendor) + name), target});
+    }
     if (name.size() >= kShortest) all_.shown.push_back(name);
   }
 
