@@ -16,6 +16,26 @@ namespace {
 
 constexpr int kMaxCapability = 999;
 
+// How people call it is for whoever looks a name up (cluster_vocabulary.h).
+void read_names(JsonObject& in) {
+  if (const auto spellings = in.optional_member("spellings")) {
+    JsonObject names = spellings->object();
+    names.member("names").words();
+    names.member("with").words();
+    names.finish();
+  }
+  if (const auto server = in.optional_member("server")) server->non_empty_string();
+  if (const auto instances = in.optional_member("instances")) {
+    for (const JsonNode& one : instances->items()) {
+      JsonObject instance = one.object();
+      instance.member("name").non_empty_string();
+      instance.member("gpus").integer(1, kMaxParts);
+      instance.member("ref").non_empty_string();
+      instance.finish();
+    }
+  }
+}
+
 DeviceFacts read_device(const JsonNode& node) {
   DeviceFacts device;
   SourcedObject in(node, device.sources);
@@ -23,6 +43,7 @@ DeviceFacts read_device(const JsonNode& node) {
   device.name = in.object().member("name").non_empty_string();
   device.relative = in.object().member("relative").non_empty_string();
   device.capability = static_cast<int>(in.object().member("capability").integer(1, kMaxCapability));
+  read_names(in.object());
   if (const auto set = in.object().optional_member("kernel_set"))
     device.kernel_set = set->non_empty_string();
   if (const auto tables = in.object().optional_member("kernel_tables")) {

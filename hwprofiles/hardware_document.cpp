@@ -34,8 +34,8 @@ std::string node_text(const JsonNode& node, const std::string& folder,
 }
 
 bool is_told_apart(const std::string& key) {
-  constexpr std::string_view kWords[] = {"schema",  "name",   "description",
-                                         "aliases", "source", "ref"};
+  constexpr std::string_view kWords[] = {"schema",    "name",   "description", "aliases",
+                                         "spellings", "source", "ref"};
   return std::find(std::begin(kWords), std::end(kWords), key) == std::end(kWords);
 }
 
@@ -60,7 +60,7 @@ std::string canonical(const JsonNode& node) {
 }  // namespace
 
 HardwareDocument hardware_document(std::string_view name_or_path) {
-  const VariedName name = split_settings(name_or_path);
+  const VariedName name = split_settings(catalogue_name(name_or_path));
   const Cluster cluster = load_cluster(name.plain);
   HardwareDocument document{.name = cluster.name, .text = {}, .settings = {}};
   const std::string text = hardware_template(name.plain);

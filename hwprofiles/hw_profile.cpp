@@ -8,6 +8,7 @@
 
 #include "hwprofiles/cluster_file.h"
 #include "hwprofiles/cluster_name.h"
+#include "hwprofiles/cluster_spelling.h"
 #include "hwprofiles/embedded_profiles.h"
 #include "hwprofiles/kernel_tables.h"
 #include "hwprofiles/measured_curves.h"
@@ -171,22 +172,10 @@ std::shared_ptr<const CollectiveProfile> read_collectives(const HwProfile& profi
 }
 
 [[noreturn]] void fail_unknown(std::string_view text) {
-  const auto counted = split_count(text);
-  std::vector<std::string> names, meant;
-  for (const HwProfile& node : node_catalogue()) {
-    names.push_back(node.name);
-    meant.push_back(node.name);
-    meant.insert(meant.end(), node.aliases.begin(), node.aliases.end());
-  }
-  const std::vector<std::string> clusters = cluster_names();
-  if (counted && counted->name.size() > 2) {  // "dgx3" is a misspelt name, "dgx3x32" has a count
-    for (std::string& name : meant) name += fmt::format("x{}", counted->digits);
-  }
-  meant.insert(meant.end(), clusters.begin(), clusters.end());
   throw_bad_input(fmt::format(
-      "unknown cluster {}{} (known: {}; each alone or as NAMExCOUNT; {}; or a path to "
-      "a .json file)",
-      in_quotes(text), did_you_mean(text, meant), joined(names, ", "), joined(clusters, ", ")));
+      "unknown cluster {}{} (known: what zplan clusters lists, each alone or as NAMExCOUNT, GPUs "
+      "such as 16xH100, or a path to a .json file)",
+      in_quotes(text), nearest_cluster_name(text)));
 }
 
 HwProfile parse_embedded(const EmbeddedFile& file) {
@@ -216,17 +205,39 @@ Cluster load_cluster_file(std::string_view text) {
   return read_cluster_file(root, file, std::filesystem::path(path).parent_path().string());
 }
 
+// By its own name, in any case; nothing: the text is no such name.
+std::optional<Cluster> named_cluster(std::string_view name) {
+  // The whole text first: "dgx2" is a name, not two nodes of kind "dg".
+  if (const EmbeddedFile* const file = find_node_file(name))
+    return make_cluster(parse_embedded(*file), 1);
+  const auto counted = split_count(name);
+  if (const EmbeddedFile* const file = counted ? find_node_file(counted->name) : nullptr)
+    return make_cluster(parse_embedded(*file), node_count(name, counted->digits));
+  if (const EmbeddedFile* const file = find_cluster_file(name)) return read_embedded_cluster(*file);
+  return std::nullopt;
+}
+
 Cluster load_plain_cluster(std::string_view name_or_path) {
   if (looks_like_path(name_or_path)) return load_cluster_file(name_or_path);
-  // The whole text first: "dgx2" is a name, not two nodes of kind "dg".
-  if (const EmbeddedFile* const file = find_node_file(name_or_path))
-    return make_cluster(parse_embedded(*file), 1);
-  const auto counted = split_count(name_or_path);
-  if (const EmbeddedFile* const file = counted ? find_node_file(counted->name) : nullptr)
-    return make_cluster(parse_embedded(*file), node_count(name_or_path, counted->digits));
-  if (const EmbeddedFile* const file = find_cluster_file(name_or_path))
-    return read_embedded_cluster(*file);
-  fail_unknown(name_or_path);
+  if (auto named = named_cluster(name_or_path)) {
+    if (std::string remark = remark_on_node_name(name_or_path, *named); !remark.empty())
+      named->understood.push_back(std::move(remark));
+    return *std::move(named);
+  }
+  auto spelled = spelled_cluster(name_or_path);
+  if (!spelled) fail_unknown(name_or_path);
+  Cluster cluster = load_any_cluster(spelled->name);
+  cluster.understood.clear();
+  if (!spelled->sentence.empty()) cluster.understood.push_back(std::move(spelled->sentence));
+  return cluster;
+}
+
+// They are for whoever looks a name up (cluster_vocabulary.h).
+void read_spellings(const JsonNode& node) {
+  JsonObject in = node.object();
+  in.member("names").words();
+  in.member("ref").non_empty_string();
+  in.finish();
 }
 
 }  // namespace
@@ -276,6 +287,7 @@ HwProfile read_node(const NodeFile& file) {
     return SourcedObject(object.member(key), profile.sources);
   };
   object.schema("zplan.hw/1");
+  if (const auto spellings = object.optional_member("spellings")) read_spellings(*spellings);
   profile.name = object.member("name").non_empty_string();
   const auto description = object.optional_member("description");
   profile.description = description ? description->non_empty_string() : profile.name;
@@ -329,6 +341,13 @@ Cluster load_any_cluster(std::string_view name_or_path) {
   for (const std::string& setting : name.settings)
     cluster = varied(std::move(cluster), {&setting, 1});
   return cluster;
+}
+
+std::string catalogue_name(std::string_view name_or_path) {
+  const VariedName name = split_settings(name_or_path);
+  if (looks_like_path(name.plain) || named_cluster(name.plain)) return std::string(name_or_path);
+  const auto spelled = spelled_cluster(name.plain);
+  return spelled ? with_settings(spelled->name, name.settings) : std::string(name_or_path);
 }
 
 }  // namespace zplan

@@ -173,6 +173,8 @@ struct Cluster {
   std::vector<NodeGroup> groups{};     // where the nodes are not alike; `node` is of the first
   int fast_link_domain = 0;            // devices that share the peer link; 0: those of a node
   std::vector<ValueSource> sources{};  // of what the cluster adds to the node
+  // What was made of the name that was typed, where that is not the cluster's: a sentence each.
+  std::vector<std::string> understood{};
   int devices() const {
     int all = groups.empty() ? nodes * node.devices_per_node : 0;
     for (const NodeGroup& group : groups) all += group.nodes * group.devices_per_node;
@@ -186,11 +188,15 @@ struct Cluster {
 inline constexpr int kMaxNodes = 100'000;
 
 // "dgx2", "DGX2x32", "dgx-h100x1024-2to1", "path/to/node.json", "path/to/node.jsonx4",
-// "path/to/cluster.json"; a file when it contains '/' or ".json". Throws Error naming the nearest
-// kinds, and of a cluster of several kinds of nodes, for which no plan can be made.
+// "path/to/cluster.json"; a file when it contains '/' or ".json"; else what people type, "16xH100"
+// (cluster_spelling.h). Throws Error naming the nearest kinds, and of a cluster of several kinds of
+// nodes, for which no plan can be made.
 Cluster load_cluster(std::string_view name_or_path);
 // The same, to be looked at: of several kinds of nodes as well.
 Cluster load_any_cluster(std::string_view name_or_path);
+// The name by which plans and files know the cluster that a text means: "16xH100" -> "dgx-h100x2".
+// A path, and what means nothing, are as they were typed.
+std::string catalogue_name(std::string_view name_or_path);
 
 // Reads one "zplan.hw/1" document; `file_name` stands for it in messages.
 HwProfile parse_hw_profile(std::string text, std::string file_name);

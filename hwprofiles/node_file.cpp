@@ -160,8 +160,8 @@ NodeFile complete(const JsonNode& own, std::string text, const std::string& file
   if (gpu) device = find_device(*gpu);
   const JsonNode name = base_name ? *base_name : *find(*device, "relative");
   NodeFile base = base_of(name, folder, depth);
-  const JsonNode blank =
-      patch(R"({"name": null, "description": null, "aliases": null})", file_name);
+  const JsonNode blank = patch(
+      R"({"name": null, "description": null, "aliases": null, "spellings": null})", file_name);
   JsonNode root = base.root;
   if (device) root = with_data_sheet(as_assumed(root, string_of(root, "name")), *device);
   root = written_over(written_over(root, blank), own);

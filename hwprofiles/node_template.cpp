@@ -23,11 +23,12 @@ std::string of_text(std::string text, const std::string& file_name) {
 }  // namespace
 
 std::string hardware_template(std::string_view name_or_path) {
-  const VariedName name = split_settings(name_or_path);
+  const std::string known = catalogue_name(name_or_path);
+  const VariedName name = split_settings(known);
   if (!name.settings.empty())
     throw_bad_input(fmt::format("cluster {}: expected no settings, which a file says itself",
-                                in_quotes(name_or_path)));
-  const Cluster cluster = load_cluster(name_or_path);
+                                in_quotes(known)));
+  const Cluster cluster = load_cluster(name.plain);
   for (const EmbeddedFile& file : embedded_clusters())
     if (parse_json(std::string(file.text), std::string(file.name))
             .object()

@@ -354,7 +354,9 @@ std::string_view fault_of_size(const Cluster& cluster, double value) {
   if (value == now) return "";
   if (cluster.node.cores != nullptr) return "the cores that were measured";
   if (value > kMaxParts) return "at most 1024";
-  if (cluster.node.topology.peer_shape.kind != PeerKind::kSwitch)
+  // The first GPUs of a mesh keep the links among them.
+  const PeerKind peers = cluster.node.topology.peer_shape.kind;
+  if (peers == PeerKind::kTorus || (peers != PeerKind::kSwitch && value > now))
     return "as many as its peer links join";
   if (cluster.fast_link_domain > 0) return "as many as the domain of its peer links is made of";
   return "";
@@ -434,7 +436,9 @@ void apply(Cluster& cluster, const QuantityChange& change) {
     throw_bad_input(fmt::format("{}: expected {}, got {}", quantity.name, fault,
                                 quantity_words(quantity, value)));
   }
-  const std::string note = note_on(cluster, quantity.name);
+  std::string note = note_on(cluster, quantity.name);
+  if (change.is_label)
+    note += fmt::format("{}GB of a memory is a label and means GiB", note.empty() ? "" : "; ");
   cluster.sources.push_back({std::string(quantity.name), quantity_words(quantity, value),
                              std::string(kGiven),
                              fmt::format("in place of {}{}{}", quantity_words(quantity, *has),
@@ -480,6 +484,21 @@ std::string quantity_words(const HardwareQuantity& quantity, double value) {
   return "";
 }
 
+namespace {
+
+// Memories of GPUs and hosts are sold by a label: one of 128 GB has 128 GiB. What is typed so, as
+// it is meant; other values are as they were typed.
+std::string meant_value(const HardwareQuantity& quantity, std::string_view typed) {
+  const bool is_memory = is_one_of(quantity.name, {"gpu.memory", "cpu.memory"});
+  const bool is_label =
+      typed.size() > 2 && typed.ends_with('B') &&
+      std::string_view("MGTP").find(typed[typed.size() - 2]) != std::string_view::npos;
+  if (!is_memory || !is_label) return std::string(typed);
+  return fmt::format("{}iB", typed.substr(0, typed.size() - 1));
+}
+
+}  // namespace
+
 QuantityChange parse_change(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == text.npos || equals == 0) {
@@ -492,8 +511,10 @@ QuantityChange parse_change(std::string_view text) {
   if (value.starts_with('x')) {
     const Known factor = parse_number(value.substr(1));
     if (factor && *factor > 0) return {&quantity, *factor, true};
-  } else if (const Known given = parse_value(quantity.unit, value); given && *given >= 0) {
-    return {&quantity, *given, false};
+  } else {
+    const std::string meant = meant_value(quantity, value);
+    if (const Known given = parse_value(quantity.unit, meant); given && *given >= 0)
+      return {&quantity, *given, false, meant != value};
   }
   throw_bad_input(fmt::format("{}: expected {}, or a factor such as x2, got {}", quantity.name,
                               expected(quantity.unit), in_quotes(value)));
@@ -525,7 +546,8 @@ Cluster varied(Cluster cluster, std::span<const std::string> texts) {
   for (const std::string& text : texts) {
     const HardwareQuantity& quantity = *parse_change(text).quantity;
     if (quantity.name == "nodes" && cluster.name != before) continue;  // the name says it
-    settings.push_back(fmt::format("{}{}", quantity.name, text.substr(text.find('='))));
+    const std::string_view value = std::string_view(text).substr(text.find('=') + 1);
+    settings.push_back(fmt::format("{}={}", quantity.name, meant_value(quantity, value)));
   }
   cluster.name = with_settings(cluster.name, settings);
   return cluster;

@@ -12,7 +12,9 @@
 // or does not; the source of the change says which.
 // A node with more or fewer GPUs is built from the same parts by the rule of build_cluster.h. Nodes
 // without leaf switches get some as soon as one of their quantities is set, the others usual.
-// Names may begin with "device." in place of "gpu." and with "fabric." in place of "network.".
+// Sizes of the memories of GPUs and hosts are labels: 128GB is 128 GiB, and the source of the
+// change says so. Those of drives are as they are typed. Names may begin with "device." in place of
+// "gpu." and with "fabric." in place of "network.".
 #pragma once
 
 #include <cstdint>
@@ -61,6 +63,7 @@ struct QuantityChange {
   const HardwareQuantity* quantity = nullptr;
   double value = 0;
   bool is_factor = false;  // of what the cluster has
+  bool is_label = false;   // "128GB" of a memory, which has 128 GiB
 };
 // "nvme=50GB/s", "nodes=4", "network=x2". Throws Error, one line.
 QuantityChange parse_change(std::string_view text);

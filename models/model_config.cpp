@@ -9,6 +9,7 @@
 
 #include "models/embedded_models.h"
 #include "models/model_formulas.h"
+#include "models/model_spelling.h"
 #include "models/size_ladder.h"
 #include "models/vision_config.h"
 #include "planner/core/bundle.h"
@@ -43,6 +44,8 @@ constexpr std::int64_t kUsualTheta = 10'000;  // [Su21]
 constexpr std::string_view kThetaSource = "not in the file: the usual base [Su21]";
 constexpr std::string_view kFfnSource = "not in the file: 4 times hidden, as GPT-2 [Radford19]";
 constexpr std::string_view kTiedSource = "not in the file: as {} [{}]";
+constexpr std::string_view kTrainedPositions = "trained_positions";
+constexpr std::int64_t kMostTrainedPositions = std::int64_t{1} << 40;
 constexpr std::string_view kModelSource = "stated in the file";
 constexpr Field kKvHeads{"kv_heads", &ModelConfig::kv_heads, 1 << 16};
 constexpr Field kEncoderLayers{"encoder_layers", &ModelConfig::encoder_layers, kMostLayers};
@@ -667,25 +670,38 @@ void read_sources(const JsonNode& node, ModelConfig& model) {
       std::erase_if(model.field_sources, [&](const auto& own) { return own.first == field.name; });
     read(field.name);
   }
+  read(kTrainedPositions);
   object.finish();
 }
 
 bool answers_to(const ModelConfig& model, std::string_view name) {
   const std::string wanted = to_lower(name);
   const auto same = [&](const std::string& own) { return to_lower(own) == wanted; };
-  return same(model.name) || std::any_of(model.aliases.begin(), model.aliases.end(), same);
+  return same(model.name) || std::ranges::any_of(model.aliases, same) ||
+         std::ranges::any_of(model.sizes, same);
 }
 
-[[noreturn]] void fail_unknown(std::string_view name, const std::vector<ModelConfig>& models) {
-  std::vector<std::string> all, shown;  // with aliases, without
-  for (const ModelConfig& model : models) {
-    shown.push_back(model.name);
-    all.push_back(model.name);
-    all.insert(all.end(), model.aliases.begin(), model.aliases.end());
+// How people name the model beside its aliases, and what its weights were trained on.
+void read_names(JsonObject& object, ModelConfig& model) {
+  if (const auto sizes = object.optional_member("sizes")) model.sizes = sizes->words();
+  if (const auto variants = object.optional_member("variants")) {
+    for (const JsonNode& node : variants->items()) {
+      JsonObject in = node.object();
+      model.variants.push_back({in.member("names").words(),
+                                in.member(kTrainedPositions).integer(1, kMostTrainedPositions),
+                                in.member("source").non_empty_string()});
+      in.finish();
+    }
   }
-  throw_bad_input(
-      fmt::format("unknown model {}{} (known: {}; a size such as 13B; or a path to a .json file)",
-                  in_quotes(name), did_you_mean(name, all), joined(shown, ", ")));
+  if (const auto positions = object.optional_member(kTrainedPositions))
+    model.trained_positions = positions->integer(1, kMostTrainedPositions);
+}
+
+[[noreturn]] void fail_unknown(std::string_view name) {
+  throw_bad_input(fmt::format(
+      "unknown model {}{} (known: what zplan models lists; a size such as 13B; or a path to a "
+      ".json file)",
+      in_quotes(name), nearest_model_name(name)));
 }
 
 }  // namespace
@@ -943,6 +959,7 @@ ModelConfig parse_model(std::string text, std::string file_name) {
       model.aliases.push_back(alias.non_empty_string());
     }
   }
+  read_names(object, model);
   read_features(object, model);
   read_sizes(object, model);
   read_attention(object, model);
@@ -990,8 +1007,11 @@ std::vector<ModelConfig> model_catalogue() {
 }
 
 std::optional<ModelConfig> catalogue_model(std::string_view name) {
-  for (ModelConfig& model : model_catalogue())
-    if (answers_to(model, name)) return std::move(model);
+  for (ModelConfig& model : model_catalogue()) {
+    if (!answers_to(model, name)) continue;
+    take_variant(model, name);
+    return std::move(model);
+  }
   return std::nullopt;
 }
 
@@ -1002,7 +1022,8 @@ ModelConfig load_model(std::string_view name_or_path) {
   }
   if (auto model = catalogue_model(name_or_path)) return *std::move(model);
   if (const auto size = parse_model_size(name_or_path)) return model_of_size(*size, name_or_path);
-  fail_unknown(name_or_path, model_catalogue());
+  if (auto spelled = spelled_model(name_or_path)) return std::move(spelled->model);
+  fail_unknown(name_or_path);
 }
 
 }  // namespace zplan

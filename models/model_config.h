@@ -100,6 +100,13 @@ struct ExpertShape {
   }
 };
 
+// Published weights of the same shape that were trained on other sequences.
+struct ModelVariant {
+  std::vector<std::string> names;
+  std::int64_t trained_positions = 0;
+  std::string source;
+};
+
 struct ModelConfig {
   std::string name;
   Architecture architecture = Architecture::kGpt;
@@ -148,6 +155,11 @@ struct ModelConfig {
   std::int64_t global_batch = 0;  // default: sequences per optimizer step over the whole job
   std::string source;             // where the shape comes from
   std::vector<std::string> aliases;
+  std::vector<std::string> sizes;  // "13B": what is meant where nothing but a size is typed
+  std::vector<ModelVariant> variants;
+  // Positions that the published weights were trained on, where they are not learned; 0: unknown.
+  // They bound no plan.
+  std::int64_t trained_positions = 0;
   std::vector<std::pair<std::string, std::string>> field_sources;  // field -> its own source
 
   // d, of queries and keys, and of values.
@@ -265,11 +277,15 @@ ModelConfig layer_of_pattern(ModelConfig model, std::int64_t layer);
 void set_architecture(ModelConfig& model, Architecture architecture);
 
 // `name_or_path`: a file when it looks like a path (planner/core/text.h), else a catalogue name or
-// alias ("1T", "gpt2"), case-insensitive. Throws Error naming the nearest names.
+// alias ("1T", "gpt2"), case-insensitive, a size, or what people type (model_spelling.h). Throws
+// Error naming the nearest names.
 ModelConfig load_model(std::string_view name_or_path);
 
 // A model of the catalogue by its name or an alias, case-insensitive; nothing: there is none.
 std::optional<ModelConfig> catalogue_model(std::string_view name);
+
+// Takes the positions of the variant that a name means; nothing: it means none.
+const ModelVariant* take_variant(ModelConfig& model, std::string_view name);
 
 // Reads one "zplan.model/1" document; `file_name` stands for it in messages.
 ModelConfig parse_model(std::string text, std::string file_name);

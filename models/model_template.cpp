@@ -52,6 +52,8 @@ std::string model_template(const ModelConfig& model) {
   add("architecture", json_string(name(model.architecture)));
   for (const ModelField& field : fields_of(model))
     if (is_stated(model, field.name)) add(field.name, value_text(field.value));
+  if (model.trained_positions > 0)
+    add("trained_positions", fmt::format("{}", model.trained_positions));
   add("source", json_string(model.source));
   if (!model.field_sources.empty())
     add("sources", list_text(model.field_sources, "{}", "\n    ", [](const auto& pair) {
@@ -65,6 +67,7 @@ std::string model_hash(const ModelConfig& model) {
   bare.name.clear();
   bare.source.clear();
   bare.aliases.clear();
+  bare.trained_positions = 0;
   bare.field_sources.clear();
   return to_hex(fnv1a128(model_template(bare)));
 }

@@ -11,8 +11,8 @@ namespace zplan {
 
 std::string model_template(const ModelConfig& model);
 
-// Of every size and feature, whatever the model is called and wherever its figures are from: 32
-// hexadecimal digits.
+// Of every size and feature, whatever its weights were trained on, whatever the model is called and
+// wherever its figures are from: 32 hexadecimal digits.
 std::string model_hash(const ModelConfig& model);
 
 }  // namespace zplan

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 
+#include "models/model_spelling.h"
+#include "models/size_ladder.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
-#include "planner/core/nearest.h"
 #include "planner/core/text.h"
 #include "planner/foreign/hugging_face/hub_cache.h"
 
@@ -30,13 +30,32 @@ std::optional<std::string> config_in(std::string_view name) {
 
 // Fails for a name of the hub that neither its cache here nor the catalogue has.
 [[noreturn]] void fail_unknown_hub_name(std::string_view name) {
-  std::vector<std::string> known;
-  for (const ModelConfig& model : model_catalogue())
-    std::ranges::copy_if(model.aliases, std::back_inserter(known), has_hub_form);
   throw_bad_input(fmt::format(
       "no file or folder {}, no {} in the cache of the hub, and no such alias in the catalogue{}; "
-      "\"hf download {} config.json\" brings it into the cache",
-      in_quotes(name), visible(hub_folder(name)), did_you_mean(name, known), visible(name)));
+      "type the path of its config.json, which \"hf download {} config.json\" brings",
+      in_quotes(name), visible(hub_folder(name)), nearest_model_name(name), visible(name)));
+}
+
+NamedModel with_sentence(ModelConfig model, std::string sentence) {
+  NamedModel named{std::move(model), {}, {}, {}};
+  if (!sentence.empty()) named.assumed.push_back({"", std::move(sentence)});
+  return named;
+}
+
+// Of the catalogue, or a size; nothing: it means none. Throws Error where it may mean several.
+std::optional<NamedModel> find_in_catalogue(std::string_view name) {
+  if (auto model = catalogue_model(name)) {
+    const auto is_typed = [&](const std::string& size) { return to_lower(size) == to_lower(name); };
+    std::string sentence;
+    if (std::ranges::any_of(model->sizes, is_typed))
+      sentence = fmt::format("{} is taken for {}, a published model of that size", visible(name),
+                             model->name);
+    return with_sentence(*std::move(model), std::move(sentence));
+  }
+  if (parse_model_size(name)) return with_sentence(load_model(name), "");
+  if (auto spelled = spelled_model(name))
+    return with_sentence(std::move(spelled->model), std::move(spelled->sentence));
+  return std::nullopt;
 }
 
 NamedModel read_file(const std::string& path) {
@@ -74,15 +93,25 @@ std::string model_file_of(std::string_view name_or_path) {
   return looks_like_path(name_or_path) ? std::string(name_or_path) : "";
 }
 
+bool means_model(std::string_view text) {
+  std::error_code ignored;
+  if (is_hub_name(text) || fs::exists(model_file_of(text), ignored)) return true;
+  if (looks_like_path(text)) return false;
+  try {
+    return find_in_catalogue(text).has_value();
+  } catch (const Error&) {
+    return true;  // it may mean several
+  }
+}
+
 NamedModel load_named_model(std::string_view name_or_path) {
   const std::string file = model_file_of(name_or_path);
-  if (is_hub_name(name_or_path) && file.empty()) {
-    if (auto model = catalogue_model(name_or_path)) return {*std::move(model), {}, {}, {}};
-    fail_unknown_hub_name(name_or_path);
-  }
-  if (looks_like_path(name_or_path)) return read_file(file);
+  const bool is_of_hub = is_hub_name(name_or_path);
+  if (looks_like_path(name_or_path) && (!is_of_hub || !file.empty())) return read_file(file);
   try {
-    return {load_model(name_or_path), {}, {}, {}};
+    if (auto named = find_in_catalogue(name_or_path)) return *std::move(named);
+    if (is_of_hub) fail_unknown_hub_name(name_or_path);
+    return with_sentence(load_model(name_or_path), "");
   } catch (const Error&) {
     if (file.empty()) throw;
   }

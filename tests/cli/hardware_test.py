@@ -117,8 +117,8 @@ class Hardware(CliTest):
                  says=('/: expected key "host", got "hots" instead', '/device: expected keys "name"'))
 
     def test_a_size_is_a_model_by_a_stated_rule(self):
-        answer = self.good_json("models", "13B")["models"][0]
-        self.assertAlmostEqual(answer["parameters"] / 13e9, 1, delta=0.02)
+        answer = self.good_json("models", "12B")["models"][0]
+        self.assertAlmostEqual(answer["parameters"] / 12e9, 1, delta=0.02)
         self.assertIn("by the rule", answer["source"])
         self.good("plan", "--model", "2B", "--cluster", "dgx-h100", *QUICK, "-o", "p.json")
         self.good("simulate", "p.json")

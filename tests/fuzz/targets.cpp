@@ -7,12 +7,14 @@
 
 #include "exec/checkpoint/format.h"
 #include "exec/checkpoint/piece_runs.h"
+#include "hwprofiles/cluster_count.h"
 #include "hwprofiles/cluster_file.h"
 #include "hwprofiles/cluster_name.h"
 #include "hwprofiles/hw_profile.h"
 #include "hwprofiles/quantities.h"
 #include "models/model_config.h"
 #include "models/model_formulas.h"
+#include "models/model_spelling.h"
 #include "models/size_ladder.h"
 #include "planner/core/bundle.h"
 #include "planner/core/error.h"
@@ -134,6 +136,9 @@ void name(std::string_view bytes) {
     demand(with_settings(name.plain, name.settings) == bytes, "a name that does not read back");
     parse_changes(name.settings);
   });
+  for (const CountedKind& read : readings_of(bytes))
+    demand(read.before.size() + read.after.size() <= 2, "more counts than a name has");
+  for (const std::string& word : model_words(bytes)) demand(!word.empty(), "an empty word");
   if (const auto size = parse_model_size(bytes)) demand(*size >= 1'000'000, "a model of no size");
 }
 

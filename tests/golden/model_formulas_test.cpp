@@ -45,6 +45,11 @@ TEST(ParameterCount, IsThatOfThePublishedWeights) {
   EXPECT_EQ(parameter_count(load_model("gpt2-1.5b")), 1'557'611'200);
   EXPECT_EQ(parameter_count(load_model("llama3-8b")), 8'030'261'248);
   EXPECT_EQ(parameter_count(load_model("llama3-70b")), 70'553'706'496);
+  EXPECT_EQ(parameter_count(load_model("llama2-7b")), 6'738'415'616);
+  EXPECT_EQ(parameter_count(load_model("llama2-13b")), 13'015'864'320);
+  EXPECT_EQ(parameter_count(load_model("llama2-70b")), 68'976'648'192);
+  EXPECT_EQ(parameter_count(load_model("llama-33b")), 32'528'943'616);
+  EXPECT_EQ(parameter_count(load_model("llama-65b")), 65'285'660'672);
 }
 
 // Of experts all are in the weights; papers print what a token goes through, in billions.

@@ -75,6 +75,17 @@ std::vector<std::string> not_given(const std::vector<Assumption>& assumed, const
   return sentences;
 }
 
+// Of rotary positions that the weights were not trained on; empty: there are none.
+std::string beyond_positions(const ModelConfig& model, std::int64_t sequence) {
+  if (model.position != Position::kRope || model.trained_positions == 0 ||
+      sequence <= model.trained_positions)
+    return "";
+  return fmt::format(
+      "sequence {} is beyond the {} positions that the weights of {} were trained on; rotary "
+      "positions go on, and step and memory are as predicted",
+      grouped(sequence), grouped(model.trained_positions), model.name);
+}
+
 // The share of a GPU that is to be left free.
 double headroom_of(const PlanCommand& command, const Cluster& cluster) {
   if (!command.most_gpu_memory) return command.headroom;
@@ -181,6 +192,8 @@ Answer answer_for(const PlanCommand& typed) {
   answer.objective = settle_objective(command.objective, answer.model, answer.cluster, evaluator,
                                       options, run, command.pins);
   answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
+  if (const std::string remark = beyond_positions(answer.model, answer.sequence); !remark.empty())
+    answer.assumed.push_back(remark);
   evaluator.wins = [&worlds](const Plan& fastest, const Plan& other) {
     return worlds.wins(fastest, other);
   };

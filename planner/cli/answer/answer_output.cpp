@@ -105,7 +105,9 @@ Sheet cluster_sheet(const Cluster& cluster) {
             {"device", cluster.node.device.name},
             {"profile_hash", cluster.node.hash},
             {"changes", changes_value(cluster)}};
+  if (!cluster.understood.empty()) out.fact("understood", cluster.understood);
   out.entry("Cluster", "{name}: {}", {cluster_words(cluster)});
+  for (const std::string& one : cluster.understood) out.entry("", "{}", {one});
   out.show({"changes"});
   return out;
 }

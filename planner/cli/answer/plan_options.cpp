@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kPlanFooter =
     "\nExamples:\n"
+    "  ./zplan plan llama3-8b 16xH100\n"
     "  ./zplan plan --model 1T --cluster dgx2x32\n"
     "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
     "  ./zplan plan --model gpt2 --cluster dgx2x2 --objective cheapest --price 2.5/h --tokens 10B\n"
@@ -62,7 +63,7 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
 
 Command parse_plan(const std::vector<std::string>& arguments) {
   Syntax syntax("Find a plan for a model on a cluster: the simplest within 2 % of the fastest",
-                "zplan plan --model M --cluster C [options]",
+                "zplan plan MODEL CLUSTER [options] (or --model M --cluster C)",
                 kObjectivesHelp + std::string(kMeasuredHelp) + kPlanFooter);
   return read_plan(syntax, arguments, false);
 }
@@ -70,7 +71,7 @@ Command parse_plan(const std::vector<std::string>& arguments) {
 Command parse_top_level(const std::vector<std::string>& arguments, const std::string& footer) {
   Syntax syntax(
       "zplan: can this cluster train this model, with which plan, how fast, and what limits it",
-      "zplan --model M --cluster C [options], or zplan SUBCOMMAND ..", footer);
+      "zplan MODEL CLUSTER [options] (or --model M --cluster C), or zplan SUBCOMMAND ..", footer);
   return read_plan(syntax, arguments, true);
 }
 

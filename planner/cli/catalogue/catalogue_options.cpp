@@ -9,6 +9,7 @@
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/foreign/model_file.h"
 
 namespace zplan {
@@ -27,12 +28,14 @@ Command parse_models(const std::vector<std::string>& arguments) {
   Syntax syntax("List the models, or show one with its sources", "zplan models [NAME] [options]",
                 "\nExamples:\n  ./zplan models\n  ./zplan models gpt3 --json\n"
                 "  ./zplan models llama3-8b --template > my-model.json\n");
-  syntax.positional("NAME", command.name,
-                    "A name, a .json file, or a folder with a config.json of Hugging Face");
+  std::vector<std::string> words;
+  syntax.positionals("NAME", words,
+                     "A name, a .json file, or a folder with a config.json of Hugging Face");
   syntax.flag("--template", is_template,
               "Print it as a whole model file to edit (zplan schema zplan.model/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.models/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  command.name = joined(words, " ");
   if (!is_template) return command;
   require_name(command.name, command.json);
   return ShowText{model_template(load_named_model(command.name).model)};
@@ -58,12 +61,14 @@ Command parse_clusters(const std::vector<std::string>& arguments) {
                 "\nExamples:\n  ./zplan clusters\n  ./zplan clusters dgx2x32\n"
                 "  ./zplan clusters dgx-h100x16 --set gpu.memory=40GiB\n"
                 "  ./zplan clusters dgx-h100 --template > my-node.json\n");
-  syntax.positional("NAME", command.name, "NODE or NODExCOUNT, or a .json file");
+  std::vector<std::string> words;
+  syntax.positionals("NAME", words, "16xH100, NODE or NODExCOUNT, or a .json file");
   add_changes(syntax, changes);
   syntax.flag("--template", is_template,
               "Print its node as a whole file to edit (zplan schema zplan.hw/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.clusters/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  command.name = joined(words, " ");
   if (command.name.empty() && !changes.empty())
     throw_bad_input("--set: expected a cluster to change, as in: zplan clusters dgx2x32 --set ..");
   command.name = with_settings(command.name, changes);

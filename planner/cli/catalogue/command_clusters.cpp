@@ -118,8 +118,9 @@ Sheet clusters_sheet() {
   Sheet out("zplan.clusters/1");
   out.fact("clusters", each(clusters, cluster_sheet));
   out.print(table.text() +
-            "\nNAMExCOUNT is a cluster (dgx2x32); zplan clusters NAME shows the sources of its "
-            "numbers.\nGPU memory per device, usable; CPU memory and NVMe per node.\n\n");
+            "\nNAMExCOUNT is a cluster (dgx2x32), 16xH100 so many GPUs of the usual node; zplan "
+            "clusters NAME\nshows the sources of its numbers. GPU memory per device, usable; CPU "
+            "memory and NVMe per node.\n\n");
   for (const Cluster& cluster : named)
     out.print(fmt::format("{}: {}\n", cluster.name, cluster_words(cluster)));
   return out;
@@ -134,6 +135,7 @@ Sheet detail_sheet(const Cluster& cluster) {
     table.words_row({s.pointer, right(s.value), s.source, s.ref});
   Sheet out("zplan.clusters/1");
   out.fact("clusters", each(std::vector{cluster}, cluster_sheet));
+  for (const std::string& one : cluster.understood) out.print(one + "\n");
   out.print(fmt::format("{}: {}\n{}\n{}\n", cluster.name, cluster_words(cluster), node.description,
                         bisection_words(cluster)) +
             table.text() + "\n" + quantities_table(cluster).text());

@@ -46,6 +46,7 @@ Sheet model_sheet(const ModelConfig& model) {
   for (const ModelField& field : fields_of(model))
     std::visit([&](auto value) { out.fact(field.name, value); }, field.value);
   for (const auto& [field, source] : model.field_sources) sources.fact(field, source);
+  if (model.trained_positions > 0) out.fact("trained_positions", model.trained_positions);
   out.facts({{"model_flop_per_token", {flops, fmt::format("{:.4g}", static_cast<double>(flops))}},
              {"source", model.source},
              {"sources", sources}});
@@ -131,6 +132,8 @@ Sheet detail_sheet(const NamedModel& named) {
                    m.mtp_layers > 0 ? " with the head of each module" : "", attention)});
   Sheet out("zplan.models/1");
   out.fact("models", each(std::vector{model}, [](const Sheet& one) { return one; }));
+  if (named.folder.empty())
+    for (const Assumption& one : named.assumed) out.say("{}", {one.sentence});
   out.say("{}: {}", {m.name, m.source});
   if (!m.aliases.empty()) out.say("also: {}", {joined(m.aliases, ", ")}, 2);
   out.print("\n" + table.text(2));

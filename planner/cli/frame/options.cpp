@@ -9,10 +9,12 @@
 #include <string_view>
 #include <utility>
 
+#include "models/model_spelling.h"
 #include "planner/cli/frame/completion.h"
 #include "planner/cli/frame/help_pages.h"
 #include "planner/cli/frame/hints.h"
 #include "planner/cli/frame/manual.h"
+#include "planner/cli/frame/question_words.h"
 #include "planner/cli/frame/schemas.h"
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
@@ -153,14 +155,26 @@ std::vector<SubcommandEntry> entries() {
   std::vector<std::string> names;
   for (const Subcommand& subcommand : kSubcommands) names.emplace_back(subcommand.name);
   std::string advice = subcommand_advice(word, names);
-  if (advice.empty()) advice = "; zplan help all lists the subcommands";
-  throw_bad_input(fmt::format("unknown subcommand {}{}", in_quotes(word), advice));
+  if (advice.empty()) advice = nearest_model_name(word);
+  if (advice.empty()) advice = "; zplan help all lists the subcommands, zplan models the models";
+  throw_bad_input(fmt::format("unknown subcommand or model {}{}", in_quotes(word), advice));
 }
 
 bool has_one_of(const Arguments& arguments, std::initializer_list<std::string_view> words) {
   return std::ranges::any_of(arguments, [&](const std::string& argument) {
     return std::ranges::find(words, argument) != words.end();
   });
+}
+
+// What follows the name of a subcommand, with the question that words ask as options.
+Arguments with_question_of(const Subcommand& subcommand, const Arguments& arguments) {
+  const bool has_word = std::ranges::any_of(
+      arguments, [](const std::string& word) { return !word.empty() && word[0] != '-'; });
+  if (!has_word) return arguments;
+  const Command table = subcommand.parse({std::string(kDescribe)});
+  const DescribedCommand described =
+      read_description(std::string(subcommand.name), std::get<ShowText>(table).text);
+  return with_question(arguments, described, true);
 }
 
 Command parse_help(Arguments asked) {
@@ -178,16 +192,19 @@ Command parse_arguments(const Arguments& arguments) {
     if (has_one_of(arguments, {"--version"})) return ShowText{"zplan " ZPLAN_VERSION "\n"};
     if (has_one_of(arguments, {"--help", "-h"}))
       return ShowText{first_page(described_top_level(), entries())};
-    return parse_top_level(arguments, kTopExamples);
+    return parse_top_level(with_question(arguments, described_top_level(), true), kTopExamples);
   }
   // "help", "help run", "help pins"
   if (arguments[0] == "help") return parse_help({arguments.begin() + 1, arguments.end()});
   for (const Subcommand& subcommand : kSubcommands) {
     if (arguments[0] == subcommand.name) {
-      return subcommand.parse({arguments.begin() + 1, arguments.end()});
+      return subcommand.parse(
+          with_question_of(subcommand, {arguments.begin() + 1, arguments.end()}));
     }
   }
-  fail_unknown(arguments[0]);
+  const Arguments question = with_question(arguments, described_top_level(), false);
+  if (question == arguments) fail_unknown(arguments[0]);
+  return parse_top_level(question, kTopExamples);
 }
 
 }  // namespace zplan

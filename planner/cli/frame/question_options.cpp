@@ -42,8 +42,8 @@ std::vector<std::string> lasting(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[i];
     if (word == "--threads" || word == "--time") ++i;  // and its value
     const bool passing = word.starts_with("--threads") || word.starts_with("--time") ||
-                         word == "--json" || word == "--details" || word == "--timing" || word == "--exhaustive" ||
-                         word == "--sources";
+                         word == "--json" || word == "--details" || word == "--timing" ||
+                         word == "--exhaustive" || word == "--sources";
     if (!passing) kept.push_back(word);
   }
   return kept;
@@ -95,7 +95,7 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("-m,--model", command.model, "M",
               "Model: a name (zplan models), a .json file or a folder of Hugging Face");
   syntax.text("-c,--cluster", command.cluster, "C",
-              "Cluster: NODE or NODExCOUNT (zplan clusters), or a .json file");
+              "Cluster: 16xH100, NODExCOUNT (zplan clusters) or a .json file");
   syntax.text("--stack,--for", command.stack, "SOFTWARE",
               "Software that trains: megatron, torchtitan, deepspeed .. (zplan software)");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",

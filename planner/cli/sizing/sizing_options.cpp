@@ -82,7 +82,7 @@ Command parse_max(const Arguments& arguments) {
                 "  ./zplan max --cluster dgx2\n"
                 "  ./zplan max --cluster dgx2x32 --family 3d --family infinity-nvme-tp\n");
   syntax.text("-c,--cluster", command.cluster, "C",
-              "NODE or NODExCOUNT (zplan clusters), or a .json file");
+              "16xH100, NODE or NODExCOUNT (zplan clusters), or a .json file");
   syntax.texts("--family", command.families, "F",
                "data-parallel, zero-1, zero-offload, infinity-nvme ..; repeated [all]");
   syntax.text("--stack,--for", command.stack, "S",

@@ -96,6 +96,7 @@ void assume_sequence(ConfigKeys& keys, ModelConfig& model, std::vector<Assumptio
   const std::int64_t before = unstretched_positions(keys);
   if (model.sequence > 0) return;
   const std::int64_t there = most ? whole_number(*most, 1, std::int64_t{1} << 40) : kUsualSequence;
+  if (most && model.position == Position::kRope) model.trained_positions = there;
   model.sequence = std::min(kUsualSequence, there);
   if (before > 0) model.sequence = std::min(model.sequence, before);
   const std::string why = before == model.sequence ? "the positions before they are stretched"

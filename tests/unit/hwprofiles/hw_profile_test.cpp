@@ -41,6 +41,7 @@ TEST(NodeCatalogue, HoldsTheNamedKinds) {
   for (const HwProfile& node : node_catalogue()) names.push_back(node.name);
   EXPECT_EQ(names, (std::vector<std::string>{"a100-pcie-40",
                                              "a100-pcie-80",
+                                             "aws-g5",
                                              "aws-p4d",
                                              "aws-p4de",
                                              "aws-p5",

@@ -36,6 +36,25 @@ const std::map<std::string_view, std::set<std::string_view>> kTogether{
 constexpr const char* kClusters[] = {"dgx2x4", "dgx-a100", "dgx-h100x1024-2to1", "rtx4090-12ssd",
                                      "workstation"};
 
+TEST(Quantities, OfMemoriesAreLabelsInGibibytes) {
+  constexpr double kGibi = 1 << 30;
+  EXPECT_EQ(parse_change("cpu.memory=128GB").value, 128 * kGibi);
+  EXPECT_EQ(parse_change("cpu.memory=1TB").value, 1024 * kGibi);
+  EXPECT_EQ(parse_change("gpu.memory=80 GB").value, 80 * kGibi);
+  EXPECT_EQ(parse_change("cpu.memory=128GiB").value, 128 * kGibi);
+  EXPECT_EQ(parse_change("nvme.capacity=1TB").value, 1e12);
+  EXPECT_EQ(changed("dgx2", {"cpu.memory=128GB"}).sources.back().ref,
+            "in place of 1.50 TiB; GB of a memory is a label and means GiB");
+  EXPECT_EQ(changed("dgx2", {"cpu.memory=128GiB"}).sources.back().ref, "in place of 1.50 TiB");
+  EXPECT_EQ(load_cluster("dgx2{cpu.memory=128GB}").name, "dgx2{cpu.memory=128GiB}");
+}
+
+TEST(Quantities, PartsOfAMeshKeepTheirLinks) {
+  EXPECT_EQ(changed("mi300x", {"gpus_per_node=4"}).node.topology.peer_shape.gpus, 8);
+  EXPECT_EQ(message_of([] { changed("mi300x", {"gpus_per_node=16"}); }),
+            "gpus_per_node: expected as many as its peer links join, got 16");
+}
+
 TEST(Quantities, AreReadAsTheyWereSetAndChangeNoOther) {
   for (const char* const name : kClusters) {
     const Cluster cluster = load_cluster(name);
