@@ -318,6 +318,12 @@ Answer find_answer(const PlanCommand& typed) {
   return answer_for(typed);
 }
 
+PlanCommand with_software_of(PlanCommand question, const Answer& answer) {
+  const bool names_software = !question.stack.empty() || !question.anchor.empty();
+  if (!names_software) question.stack = answer.evidence.stack.name;
+  return question;
+}
+
 std::optional<ObjectiveStep> objective_step(const Answer& answer) {
   if (!fits(answer)) return std::nullopt;
   const Plan& plan = answer.best->planned.plan;

@@ -59,6 +59,8 @@ inline bool fits(const Answer& answer) { return answer.search.best.has_value(); 
 // With the software of --for; without one with that which is measured best for such plans
 // (planner/software/choice.h).
 Answer find_answer(const PlanCommand& command);
+// The same question with the software of an answer, so that two answers can be compared.
+PlanCommand with_software_of(PlanCommand question, const Answer& answer);
 // The plan with its software and with our own executor, and the hardware limit.
 std::vector<SoftwareLine> software_lines(const Answer& answer, const PlanCommand& command);
 

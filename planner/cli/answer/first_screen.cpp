@@ -110,9 +110,8 @@ std::string run_words(const Answer& answer, const PlanCommand& command) {
       fmt::format("{} tokens take {} and {} {}-hours", tokens_words(tokens_of(command)),
                   long_time(seconds), grouped(std::llround(hours)), worker_of(answer));
   if (command.price > 0)
-    words +=
-        fmt::format(", {} at {:g} an hour", grouped(std::llround(hours * command.price)),
-                    command.price);
+    words += fmt::format(", {} at {:g} an hour", grouped(std::llround(hours * command.price)),
+                         command.price);
   return words;
 }
 
@@ -223,6 +222,8 @@ std::string assumed_words(const Answer& answer, const PlanCommand& command) {
     all.push_back(fmt::format("{} trains (--for)", software_title(answer.evidence.stack)));
   if (command.tokens <= 0)
     all.push_back(fmt::format("{} tokens (--tokens)", tokens_words(kUsualTokens)));
+  const std::vector<std::string>& cluster = answer.cluster.understood;
+  all.insert(all.end(), cluster.begin(), cluster.end());
   all.insert(all.end(), answer.assumed.begin(), answer.assumed.end());
   all.insert(all.end(), answer.left_out.begin(), answer.left_out.end());
   return joined(all, "; ");

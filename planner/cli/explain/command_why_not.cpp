@@ -29,8 +29,10 @@ PlanCommand with_family(PlanCommand question, const FamilyWords& family) {
 }  // namespace
 
 ExitCode execute(const WhyNotCommand& command) {
-  const WhyNot found{.pinned = find_answer(with_family(command.question, command.family)),
-                     .free = find_answer(without_pins(command.question))};
+  Answer free = find_answer(without_pins(command.question));
+  const PlanCommand pinned = with_software_of(command.question, free);
+  const WhyNot found{.pinned = find_answer(with_family(pinned, command.family)),
+                     .free = std::move(free)};
   if (found.pinned.best) {
     const Plan& plan = found.pinned.best->planned.plan;
     for (const std::string& line : idle_pins(command.question.pins, plan, found.pinned.cluster))

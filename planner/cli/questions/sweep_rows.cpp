@@ -1,4 +1,5 @@
 #include "planner/cli/questions/sweep_rows.h"
+#include "planner/certainty/kind.h"
 
 #include <fmt/format.h>
 
@@ -55,9 +56,21 @@ struct Setup {
   Evidence evidence;
 };
 
+// Rows on the same class of devices have one software, that of the first of them, so that they can
+// be compared.
+PlanCommand question_of_row(const SweepCommand& command, std::size_t i,
+                            const std::optional<Setup>& setup) {
+  PlanCommand question = command.questions[i].command;
+  if (!setup || !question.stack.empty() || !question.anchor.empty()) return question;
+  const std::string device = load_cluster(question.cluster).node.device.name;
+  if (same_class(setup->cluster.node.device.name, device))
+    question.stack = setup->evidence.stack.name;
+  return question;
+}
+
 SweepRow answered(const SweepCommand& command, std::size_t i, std::optional<Setup>& setup) {
   try {
-    Answer answer = find_answer(command.questions[i].command);
+    Answer answer = find_answer(question_of_row(command, i, setup));
     if (InterruptGuard::interrupted()) return {RowState::kStopped, "", "", {}};
     if (fits(answer)) {
       SweepRow row{RowState::kFits, "", "", plan_of(*answer.best, answer.cluster, command)};

@@ -48,8 +48,10 @@ std::vector<WhatIf::Alone> alone(const WhatIfCommand& command, const Answer& bef
 WhatIf find_what_if(const WhatIfCommand& command) {
   PlanCommand as_it_is = command.question;
   as_it_is.changes.clear();
-  WhatIf found{.before = find_answer(as_it_is),
-               .after = find_answer(command.question),
+  Answer before = find_answer(as_it_is);
+  const PlanCommand changed = with_software_of(command.question, before);
+  WhatIf found{.before = std::move(before),
+               .after = find_answer(changed),
                .on = {},
                .alone = {},
                .decisions = {}};

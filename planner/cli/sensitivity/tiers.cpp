@@ -22,8 +22,10 @@ constexpr double kWellFilled = 0.5;
 constexpr double kNearlyFull = 0.9;
 constexpr std::int64_t kShortSearch = 8;  // simulations
 
-void ask(const PlanCommand& question, const TierQuantity& tier, Seconds step, TierQuestion& out) {
+void ask(const PlanCommand& question, const std::string& software, const TierQuantity& tier,
+         Seconds step, TierQuestion& out) {
   PlanCommand with_more = question;
+  if (with_more.stack.empty()) with_more.stack = software;
   if (out.is_short) with_more.simulations = question.simulations.value_or(kShortSearch);
   const HardwareQuantity& quantity = find_quantity(tier.name);
   std::erase_if(with_more.changes, [&](const std::string& change) {
@@ -58,7 +60,8 @@ std::vector<TierQuestion> ask_for_memory(const SensitivityCommand& command,
                           static_cast<double>(std::max<std::int64_t>(1, row.use.available().value));
     const bool asks = command.source.plan.empty() && filled >= kWellFilled;
     row.is_short = asks && filled < kNearlyFull;
-    if (asks && !InterruptGuard::interrupted()) ask(command.source.question, tier, step, row);
+    if (asks && !InterruptGuard::interrupted())
+      ask(command.source.question, chosen.evidence.stack.name, tier, step, row);
     tiers.push_back(row);
   }
   return tiers;
