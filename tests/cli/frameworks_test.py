@@ -244,6 +244,20 @@ class Frameworks(CliTest):
                           "--tp", "2")
         self.assertEqual(same["findings"], [])
 
+    def test_options_that_the_configuration_decides_are_answered(self):
+        """Formats of states, buckets, the Trainer: no option is read and then forgotten."""
+        answer = self.check("run_config.yaml", "--model", "llama3-8b", "--cluster", "dgx-h100",
+                            "--precision", "lean", "--bucket", "500MB", "--with", "hf")
+        found = {each["key"]: (each["kind"], each["message"]) for each in answer["findings"]}
+        self.assertEqual(found["--precision"][0], "contradicts")
+        self.assertIn("lean is asked for and ", found["--precision"][1])
+        self.assertEqual(found["--bucket"][0], "no_effect")
+        self.assertEqual(found["--with hf"][0], "no_effect")
+        own = found["--precision"][1].split(" counts")[0].rsplit(" ", 1)[1]
+        same = self.check("run_config.yaml", "--model", "llama3-8b", "--cluster", "dgx-h100",
+                          "--precision", f"lean,{own}")
+        self.assertEqual(same["findings"], [])
+
     def test_torchtitan_accelerate_and_the_trainer_shard_parameters(self):
         for name, micro in (("llama3_8b.toml", ()), ("fsdp.yaml", ("--micro-batch", "1")),
                             ("training_arguments.yaml", ())):

@@ -48,7 +48,7 @@ Simulation simulate(const SimulateCommand& command) {
   result.cluster = cluster;
   result.anchors = std::move(use.anchors);
   result.memory_calibration = std::move(use.memory);
-  result.memory = predict_memory(result.planned, cluster);
+  result.memory = predict_memory(result.planned, cluster, use.evidence);
   if (command.homes) result.homes = compare_homes(plan, result.planned.model, result.cluster);
   if (!result.memory.infeasible || command.ignore_capacity) {
     result.time = predict_time(result.planned, cluster, use.evidence, sim_options(command));
