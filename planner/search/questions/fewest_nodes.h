@@ -18,6 +18,7 @@ struct NodeCount {
   std::optional<Candidate> best;  // recommended; nothing: no plan fits
   std::string why;                // there is none
   bool good = false;
+  bool too_slow = false;  // so that fewer nodes are, too
 };
 struct FewestNodes {
   std::optional<NodeCount> found;  // good enough
@@ -27,8 +28,9 @@ struct FewestNodes {
 };
 using TryNodes = std::function<NodeCount(std::int64_t)>;
 
-// `most`: no more nodes than these are tried. `stop`: Ctrl-C.
+// `most`: no more nodes than these are tried. `stop`: Ctrl-C. `guess`: what was found for nodes
+// like these, 0: nothing; where it is good and the count below it is not, no other count is tried.
 FewestNodes fewest_nodes(std::int64_t most, const TryNodes& try_nodes,
-                         const std::function<bool()>& stop);
+                         const std::function<bool()>& stop, std::int64_t guess = 0);
 
 }  // namespace zplan
