@@ -46,6 +46,7 @@ constinit const Decision kChoices[kChoiceCount] = {
     {.pointer = "/parallel/cp",
      .field = member<&Plan::parallel, &Parallel::cp>(),
      .range = {1, kMaxDp},
+     .varied = Varied::kSpace,
      .option = {.name = "--cp",
                 .help = "Context parallel ranks, which cut sequences (Ulysses)",
                 .place = 115},
