@@ -494,8 +494,10 @@ class Search {
       tune_once(*leaf, [this](const Leaf& from) { tune(from); });
     for (const Leaf* leaf : close_losers(fastest, recommended))
       tune_once(*leaf, [this](const Leaf& from) { turn(other_homes(from), &from); });
-    for (const Leaf& leaf : roomy_by_context(ranking_.fastest()))
+    const std::vector<Leaf> roomy = roomy_by_context(fastest);
+    for (const Leaf& leaf : roomy)
       tune_once(leaf, [this](const Leaf& from) { turn(other_homes(from), &ranking_.fastest()); });
+    if (!roomy.empty()) tune_once(ranking_.fastest(), [this](const Leaf& from) { tune(from); });
     seek_simpler();  // than what they have led to
   }
 
@@ -529,7 +531,7 @@ class Search {
       return nullptr;
     const Seconds limit = leaves.front().value() * (1 + kTieTolerance);
     std::erase_if(leaves, [&](const Leaf& leaf) { return leaf.value() > limit; });
-    leaves.resize(std::min(leaves.size(), kSimplerFitWave));
+    leaves.resize(std::min(leaves.size(), kFitWave));
     pool_.for_each(leaves.size(), [&](std::size_t i) {
       if (leaves[i].rung < Rung::kFitted) fit(leaves[i], evaluator_);
     });

@@ -388,7 +388,7 @@ TEST(Enumerate, LeavesDifferInNothingButWhatTheSpaceVaries) {
   const std::vector<Plan> of_experts = leaves("tiny-moe", "workstation", pins);
   Pins long_pins = pins;
   long_pins.set("/batch/sequence", 32'768);
-  const std::vector<Plan> of_long = leaves("tiny-gpt", "workstation", long_pins);
+  const std::vector<Plan> of_long = leaves("tiny-llama", "workstation", long_pins);
   for (const Decision& row : kChoices) {
     const auto varies = [&](const std::vector<Plan>& plans) {
       return std::any_of(plans.begin(), plans.end(), [&](const Plan& plan) {
