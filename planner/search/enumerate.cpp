@@ -17,6 +17,7 @@
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/attention_kernels.h"
 #include "planner/search/bucket.h"
+#include "planner/search/outside_space.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -80,12 +81,7 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
   return result;
 }
 
-// [assumed] Tokens of a sequence from which on ranks may share one: below, replicas and tensor
-// parallel ranks are enough for what a sequence keeps, and each size more of such groups makes the
-// space as much larger.
-constexpr std::int64_t kLongSequence = 32'768;
-
-// Sizes of context parallel groups that need no network.
+// Sizes of context parallel groups that need no network, for long sequences.
 std::vector<std::int32_t> context_sizes(const ModelConfig& model, const Cluster& cluster,
                                         const Pins& pins) {
   if (pins.get("/batch/sequence", model.sequence) < kLongSequence) return {1};
