@@ -144,6 +144,7 @@ class Need {
           known_.insert_or_assign(nodes, goodput_of(kind, count)).first->second;
       count.good = goodput.ends() && !is_too_long(goodput.time());
       count.too_slow = !count.good;
+      count.time = goodput.ends() ? goodput.time() : Seconds{};
       if (!count.good)
         count.why =
             fmt::format("{} with {}", run_words(goodput), count_of(cluster.devices(), "GPU"));
@@ -194,14 +195,26 @@ class Need {
     return command_.within.value >= 0 && time > command_.within;
   }
 
+  // The peak in the format of the products, where the kernels name one; else the highest.
+  static double product_peak(const Cluster& cluster, const Pins& pins) {
+    const DeviceProfile& device = cluster.node.device;
+    const KernelSet& kernels = find_kernel_set(pins.get("/kernel_set", device.kernel_set));
+    const std::string_view format = kernels.compute == DType::kBf16  ? "bf16"
+                                    : kernels.compute == DType::kF16 ? "fp16"
+                                                                     : "";
+    const auto peak = device.peaks.find(format);
+    const bool is_known = kernels.layer_products == LayerProducts::kAsStored;
+    return (is_known && peak != device.peaks.end() ? peak->second : peak_of(device)).value;
+  }
+
   // [derived] Each element of a matrix takes part in three products of two flop per token, at the
-  // highest peak of the device. Of models whose elements do so for every token.
+  // peak of the device. Of models whose elements do so for every token.
   Seconds least_time(const Cluster& cluster, const Pins& pins) const {
     constexpr double kFlops = 6;
     if (model_.experts || model_.encoder_layers > 0 || model_.has_pattern() ||
         pins.has("/train/what"))
       return {0};
-    const double peak = peak_of(cluster.node.device).value * cluster.devices();
+    const double peak = product_peak(cluster, pins) * cluster.devices();
     const auto elements = static_cast<double>(matmul_parameter_count(model_));
     return {kFlops * elements * command_.tokens / peak};
   }
@@ -324,8 +337,11 @@ Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, s
   out.print("\n");
   out.print(paragraph(
       fmt::format(
-          "Counts tried: powers of two, then in eighths between the last that is too few "
-          "and the first that is enough; {} simulated plans each, unless bounds say that all take "
+          "Counts tried: powers of two, as long as twice the nodes are at least 10 % faster, then "
+          "in "
+          "eighths between the last that is too few and the first that is enough; nodes with as "
+          "many of the same GPUs as the kind before them begin with its count; {} simulated plans "
+          "each, unless bounds say that all take "
           "too long, so that fewer nodes may do with a longer search. Times count failures and "
           "checkpoints as zplan goodput. "
           "Money: GPU-hours x price; energy: nodes x power throughout, where --node-power is not "

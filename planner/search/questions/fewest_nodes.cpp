@@ -8,6 +8,17 @@ namespace zplan {
 namespace {
 
 constexpr std::int64_t kParts = 8;  // of the last count that was too small
+constexpr int kTooSlow = 2;         // counts below a guess that show that it holds
+
+// [assumed] A run that takes more of its time than this on twice as many nodes will not end in time
+// on more of them.
+constexpr double kHardlyFaster = 0.9;
+
+// Returns whether twice the nodes of the first count were of little use.
+bool is_hardly_faster(const NodeCount& before, const NodeCount& twice) {
+  const bool are_known = before.time.value > 0 && twice.time.value > 0;
+  return are_known && twice.time > before.time * kHardlyFaster;
+}
 
 std::int64_t step_after(std::int64_t last) { return std::max<std::int64_t>(1, last / kParts); }
 
@@ -21,10 +32,12 @@ class Counts {
     std::int64_t last = 0, first_good = 0;
     for (std::int64_t nodes = 1; last < most_ && !is_stopped();
          nodes = std::min(2 * nodes, most_)) {
-      if (ask(nodes).good) {
+      const NodeCount& count = ask(nodes);
+      if (count.good) {
         first_good = nodes;
         break;
       }
+      if (last > 0 && is_hardly_faster(ask(last), count)) break;
       last = nodes;
     }
     if (first_good == 0 || last == 0) return;
@@ -39,13 +52,15 @@ class Counts {
     if (guess == 1) return true;
     std::int64_t last = 1;
     while (2 * last < guess) last *= 2;
+    int too_slow = 0;  // one after the other: ranks may divide badly into a single count
     for (std::int64_t nodes = guess - step_after(last); nodes >= last; nodes -= step_after(last)) {
       if (is_stopped()) return true;
       const NodeCount& fewer = ask(nodes);
       if (fewer.good) return false;
-      if (fewer.too_slow) return true;
+      too_slow = fewer.too_slow ? too_slow + 1 : 0;
+      if (too_slow == kTooSlow) return true;
     }
-    return false;  // what is fewer than half may do
+    return too_slow > 0;  // else what is fewer than half may do
   }
 
   FewestNodes take() {
@@ -63,10 +78,8 @@ class Counts {
       count = try_nodes_(nodes);
       result_.interrupted = stop_ && stop_();
     }
-    if (!count.good)
-      result_.closest = count;
-    else if (!result_.found || count.nodes <= result_.found->nodes)
-      result_.found = count;
+    if (!count.good && nodes >= result_.closest.nodes) result_.closest = count;
+    if (count.good && (!result_.found || nodes <= result_.found->nodes)) result_.found = count;
     return count;
   }
 

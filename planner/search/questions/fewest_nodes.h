@@ -1,7 +1,7 @@
 // The fewest nodes of a kind whose best plan found is good enough: doubling, then the counts
 // between the last that is not and the first that is, in eighths of it, the fewest first. Counts
 // that the batch and the layers do not divide into are passed over, so a count in between may do as
-// well.
+// well. Doubling ends where twice as many are hardly faster.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ struct NodeCount {
   std::string why;                // there is none
   bool good = false;
   bool too_slow = false;  // so that fewer nodes are, too
+  Seconds time{};         // that its plan takes for what is asked; 0: not known
 };
 struct FewestNodes {
   std::optional<NodeCount> found;  // good enough
