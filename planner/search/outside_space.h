@@ -27,7 +27,7 @@ std::vector<OutsideSpace> outside_space(const Plan& plan, const Pins& pins);
 inline constexpr std::int64_t kLongSequence = 32'768;
 
 // What the space has not of ranks that share a sequence, where it is long enough for them to matter
-// and nothing of it is pinned: "rings and context parallelism between nodes"; else nothing.
+// and nothing of it is pinned: "rings or context parallelism between nodes"; else nothing.
 std::string_view context_left_out(std::int64_t sequence, const Pins& pins);
 
 // "uneven stages, layers per checkpoint"

@@ -178,7 +178,7 @@ std::string gap_words(const SearchStats& stats, std::string_view than) {
 std::string context_words(std::int64_t sequence, const Pins& pins, const SearchStats& stats) {
   const std::string_view left_out = context_left_out(sequence, pins);
   if (left_out.empty() || stats.gap > kProvenGap) return "";
-  return fmt::format("; it has no {}", left_out);
+  return fmt::format("; the space has no {}", left_out);
 }
 
 // How many plans each rung of the search has settled.
