@@ -49,8 +49,9 @@ enum class MemoryQuantity : std::uint8_t {
   kGroupedLibraries,
   kUnevenExperts,
   kWeightCodes,
+  kHostBuffers,
 };
-inline constexpr std::size_t kMemoryQuantityCount = 36;
+inline constexpr std::size_t kMemoryQuantityCount = 37;
 
 struct MemoryQuantityRow {
   MemoryQuantity quantity;

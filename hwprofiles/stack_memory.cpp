@@ -90,6 +90,9 @@ constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
      "copies of layers' matrices in the format of products that are cast to codes, beside the "
      "parameters, always: one for each way in which a product takes them, where each takes them "
      "in one block"},
+    {kHostBuffers, "host_buffers", false, kMostEach,
+     "bytes of host memory for each byte that lives there: buffers beside it, and what loading the "
+     "model needs; 0: nothing beside it"},
 }};
 
 double read_number(const MemoryQuantityRow& row, const JsonNode& node) {

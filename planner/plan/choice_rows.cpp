@@ -48,6 +48,7 @@ constinit const Decision kChoices[kChoiceCount] = {
     {.pointer = "/parallel/cp",
      .field = member<&Plan::parallel, &Parallel::cp>(),
      .range = {1, kMaxDp},
+     .varied = Varied::kSpace,
      .option = {.name = "--cp",
                 .help = "Context-parallel degree; Ulysses unless --ring says otherwise [1]",
                 .place = 115},

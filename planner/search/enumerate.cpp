@@ -18,6 +18,7 @@
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/attention_kernels.h"
 #include "planner/search/bucket.h"
+#include "planner/search/outside_space.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -84,6 +85,16 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
   return result;
 }
 
+// Sizes of context parallel groups that need no network, for long sequences.
+std::vector<std::int32_t> context_sizes(const ModelConfig& model, const Cluster& cluster,
+                                        const Pins& pins) {
+  if (pins.get("/batch/sequence", model.sequence) < kLongSequence) return {1};
+  std::vector<std::int32_t> result;
+  for (const std::int64_t cp : divisors(cluster.island()))
+    if (model.heads % cp == 0) result.push_back(static_cast<std::int32_t>(cp));
+  return result;
+}
+
 [[noreturn]] void too_many_ranks(const Cluster& cluster, const Pins& pins) {
   if (pins.ranks > 0)
     throw_bad_input(fmt::format("--gpus: no plan with what is pinned has {} ranks", pins.ranks));
@@ -122,8 +133,22 @@ std::vector<std::int32_t> cuts_of_experts(const ModelConfig& model, const Parall
   return {0};
 }
 
-// All (dp, tp, pp): with free dp those that use all devices, or as many as whole replicas do where
-// another count of ranks is pinned.
+// Adds a shape with each way to cut its layers and experts.
+void add_cuts(Parallel shape, const ModelConfig& model, const Pins& pins,
+              std::vector<Parallel>& result) {
+  for (const bool split : choices<bool>(pins, "/parallel/sequence_parallel", {false, true})) {
+    shape.sequence_parallel = split && shape.tp > 1;
+    if (split && shape.tp == 1 && !pins.has("/parallel/sequence_parallel")) continue;
+    for (const auto cuts :
+         choices<std::int32_t>(pins, "/parallel/expert_tp", cuts_of_experts(model, shape))) {
+      shape.expert_tp = cuts;
+      result.push_back(shape);
+    }
+  }
+}
+
+// All (dp, tp, pp, cp): with free dp those that use all devices, or as many as whole replicas do
+// where another count of ranks is pinned.
 std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
   const std::int64_t devices = devices_of(cluster, pins);
   const bool some_may_idle =
@@ -133,25 +158,19 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
   std::vector<Parallel> result;
   Parallel shape = pins.values().parallel;
   for (const auto pp : choices<std::int32_t>(pins, "/parallel/pp", stage_counts(model, devices)))
-    for (const auto tp :
-         choices<std::int32_t>(pins, "/parallel/tp", tensor_sizes(model, cluster))) {
-      shape.dp = 1;
-      shape.tp = tp;
-      shape.pp = pp;
-      const std::int64_t most = devices / shape.ranks();
-      const bool fits = most >= pins.get<std::int32_t>("/parallel/dp", 1);
-      shape.dp = pins.get("/parallel/dp", static_cast<std::int32_t>(most));
-      if (!fits || (!some_may_idle && devices != shape.ranks())) continue;
-      for (const bool split : choices<bool>(pins, "/parallel/sequence_parallel", {false, true})) {
-        shape.sequence_parallel = split && tp > 1;
-        if (split && tp == 1 && !pins.has("/parallel/sequence_parallel")) continue;
-        for (const auto cuts :
-             choices<std::int32_t>(pins, "/parallel/expert_tp", cuts_of_experts(model, shape))) {
-          shape.expert_tp = cuts;
-          result.push_back(shape);
-        }
+    for (const auto tp : choices<std::int32_t>(pins, "/parallel/tp", tensor_sizes(model, cluster)))
+      for (const auto cp :
+           choices<std::int32_t>(pins, "/parallel/cp", context_sizes(model, cluster, pins))) {
+        shape.dp = 1;
+        shape.tp = tp;
+        shape.pp = pp;
+        shape.cp = cp;
+        const std::int64_t most = devices / shape.ranks();
+        const bool fits = most >= pins.get<std::int32_t>("/parallel/dp", 1);
+        shape.dp = pins.get("/parallel/dp", static_cast<std::int32_t>(most));
+        if (!fits || (!some_may_idle && devices != shape.ranks())) continue;
+        add_cuts(shape, model, pins, result);
       }
-    }
   if (result.empty()) too_many_ranks(cluster, pins);
   return result;
 }
@@ -300,8 +319,9 @@ class Leaves {
   Refusal refusal_{.why = {}, .kept = -1};
 };
 
-// In the order of kRecipeNames.
+// In the order of kRecipeNames; one alone where the formats of the states are pinned one by one.
 std::vector<PrecisionRecipe> recipes(std::string_view kernel_set, const Pins& pins) {
+  if (pins.has("/precision/param")) return {pins.values().precision};
   const std::vector<std::string_view> known = recipes_of(kernel_set);
   for (const std::string& recipe : pins.recipes) {
     if (recipe == kAnyRecipe || std::find(known.begin(), known.end(), recipe) != known.end())

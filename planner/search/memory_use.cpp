@@ -81,13 +81,21 @@ Bytes gpu_headroom(const Cluster& cluster) {
   return std::max(Bytes{std::llround(asked)}, reserve_margin(device));
 }
 
+// What software takes of a host beside what lives there, as a share of what a plan may have.
+Bytes host_buffers(const Cluster& cluster) {
+  const double each = cluster.memory.at(MemoryQuantity::kHostBuffers, 0);
+  const auto usable = static_cast<double>(cluster.node.host.usable().value);
+  return each > 1 ? Bytes{std::llround(usable * (1 - 1 / each))} : Bytes{0};
+}
+
 // Our own software page-locks what lives in the memory of a host with GPUs, others as they say.
 Bytes host_headroom(const Cluster& cluster) {
   const HostProfile& host = cluster.node.host;
   const bool pins = cluster.memory.given ? cluster.memory.says(MemoryQuantity::kPinnedHost)
                                          : !cluster.node.device.kernel_set.starts_with("cpu.");
   const Bytes pinnable{std::llround(kPinnable * static_cast<double>(host.memory.value))};
-  return pins ? std::max(Bytes{0}, host.usable() - pinnable) : Bytes{0};
+  const Bytes locked = pins ? host.usable() - pinnable : Bytes{0};
+  return std::max({Bytes{0}, locked, host_buffers(cluster)});
 }
 
 }  // namespace

@@ -46,6 +46,12 @@ std::vector<OutsideSpace> outside_space(const Plan& plan, const Pins& pins) {
   return outside;
 }
 
+std::string_view context_left_out(std::int64_t sequence, const Pins& pins) {
+  const bool is_pinned = pins.has("/parallel/cp") || pins.has("/parallel/ring");
+  if (sequence < kLongSequence || is_pinned) return "";
+  return "rings or context parallelism between nodes";
+}
+
 std::string words_of(const std::vector<OutsideSpace>& outside) {
   std::string out;
   for (const OutsideSpace& one : outside) {

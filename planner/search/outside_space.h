@@ -4,6 +4,7 @@
 // fits.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,15 @@ struct OutsideSpace {
 };
 // In the order of the rows of choices.h; empty: the plan is one of the space.
 std::vector<OutsideSpace> outside_space(const Plan& plan, const Pins& pins);
+
+// [assumed] Tokens of a sequence from which on the space has context parallel ranks: below,
+// replicas and tensor parallel ranks are enough for what a sequence keeps, and each size more of
+// such groups makes the space that much larger.
+inline constexpr std::int64_t kLongSequence = 32'768;
+
+// What the space has not of ranks that share a sequence, where it is long enough for them to matter
+// and nothing of it is pinned: "rings or context parallelism between nodes"; else nothing.
+std::string_view context_left_out(std::int64_t sequence, const Pins& pins);
 
 // "uneven stages, layers per checkpoint"
 std::string words_of(const std::vector<OutsideSpace>& outside);

@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <limits>
+#include <map>
 #include <optional>
 #include <ranges>
 #include <set>
@@ -493,7 +494,50 @@ class Search {
       tune_once(*leaf, [this](const Leaf& from) { tune(from); });
     for (const Leaf* leaf : close_losers(fastest, recommended))
       tune_once(*leaf, [this](const Leaf& from) { turn(other_homes(from), &from); });
+    const std::vector<Leaf> roomy = roomy_by_context(fastest);
+    for (const Leaf& leaf : roomy)
+      tune_once(leaf, [this](const Leaf& from) { turn(other_homes(from), &ranking_.fastest()); });
+    if (!roomy.empty()) tune_once(ranking_.fastest(), [this](const Leaf& from) { tune(from); });
     seek_simpler();  // than what they have led to
+  }
+
+  // Of each number of context parallel ranks: of the fully recomputed plans on the GPU that are
+  // about as fast as any of them, the one that leaves most room. Long sequences fit such plans with
+  // full recomputation alone, which loses where other homes of what is kept for backward would win.
+  // None where neither these nor the fastest plan have such ranks.
+  std::vector<Leaf> roomy_by_context(const Leaf& fastest) {
+    std::map<std::int32_t, std::vector<Leaf>> by_context;
+    if (!exact_.homes) return {};
+    for (const Leaf& leaf : leaves_) {
+      const Plan& plan = leaf.candidate.plan;
+      if (plan.parallel.cp == 1 && fastest.candidate.plan.parallel.cp == 1) continue;
+      if (plan.all_full() && plan.placement == StatePlacement{})
+        by_context[plan.parallel.cp].push_back(leaf);
+    }
+    std::vector<Leaf> roomy;
+    for (auto& [cp, leaves] : by_context)
+      if (const Leaf* const leaf = most_roomy(leaves)) roomy.push_back(*leaf);
+    return roomy;
+  }
+
+  // Null: none fits, or none can be made the fastest.
+  const Leaf* most_roomy(std::vector<Leaf>& leaves) {
+    pool_.for_each(leaves.size(), [&](std::size_t i) {
+      if (leaves[i].rung == Rung::kEnumerated) estimate(leaves[i], evaluator_);
+    });
+    std::erase_if(leaves, [](const Leaf& leaf) { return leaf.out(); });
+    std::ranges::stable_sort(leaves, {}, &Leaf::value);
+    if (leaves.empty() || leaves.front().value() > ranking_.fastest().value() * kMostOfHomes)
+      return nullptr;
+    const Seconds limit = leaves.front().value() * (1 + kTieTolerance);
+    std::erase_if(leaves, [&](const Leaf& leaf) { return leaf.value() > limit; });
+    leaves.resize(std::min(leaves.size(), kFitWave));
+    pool_.for_each(leaves.size(), [&](std::size_t i) {
+      if (leaves[i].rung < Rung::kFitted) fit(leaves[i], evaluator_);
+    });
+    std::erase_if(leaves, [](const Leaf& leaf) { return leaf.out(); });
+    const auto roomiest = std::ranges::min_element(leaves, {}, &Leaf::gpu);
+    return roomiest == leaves.end() ? nullptr : &*roomiest;
   }
 
   // Again, where there were not the operations for all of it.

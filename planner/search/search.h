@@ -83,14 +83,14 @@ inline constexpr double kProvenGap = 0.01;
 inline constexpr double kSimulationTolerance = 1e-4;
 
 // The leaves of the space, each legal, in a fixed order: kernel sets, pipeline stages (divisors of
-// the devices), tensor parallel ranks (divisors of a node), sequence parallelism, ranks that share
-// experts and whether others cut these, micro-batch, recipe, ZeRO stage, recompute (selective where
-// scores are stored), gather unit (where parameters are gathered), cut checkpoints, homes of
-// parameters, gradients, optimizer, activations. Unless pinned, parameters and gradients are kept
-// no farther away than the optimizer states, which are the most and move least, and one replica has
-// only the ZeRO stages that its homes need. Without pins all devices are used; a pinned count of
-// ranks, dp, tp or pp, may use fewer. Throws Error when the pins allow none, naming the reason and
-// the nearest legal value.
+// the devices), tensor parallel ranks (divisors of a node), of long sequences context parallel
+// ranks (the same divisors), sequence parallelism, ranks that share experts and whether others cut
+// these, micro-batch, recipe, ZeRO stage, recompute (selective where scores are stored), gather
+// unit (where parameters are gathered), cut checkpoints, homes of parameters, gradients, optimizer,
+// activations. Unless pinned, parameters and gradients are kept no farther away than the optimizer
+// states, which are the most and move least, and one replica has only the ZeRO stages that its
+// homes need. Without pins all devices are used; a pinned count of ranks, dp, tp or pp, may use
+// fewer. Throws Error when the pins allow none, naming the reason and the nearest legal value.
 std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins);
 
 // A tier of a Job against the hardware. gpu: one device, of the class that needs most; cpu, nvme:

@@ -244,6 +244,82 @@ class Frameworks(CliTest):
                           "--tp", "2")
         self.assertEqual(same["findings"], [])
 
+    def test_options_that_the_configuration_decides_are_answered(self):
+        """Formats of states, buckets, the Trainer: no option is read and then forgotten."""
+        answer = self.check("run_config.yaml", "--model", "llama3-8b", "--cluster", "dgx-h100",
+                            "--precision", "lean", "--bucket", "500MB", "--with", "hf")
+        found = {each["key"]: (each["kind"], each["message"]) for each in answer["findings"]}
+        self.assertEqual(found["--precision"][0], "contradicts")
+        self.assertIn("lean is asked for and ", found["--precision"][1])
+        self.assertEqual(found["--bucket"][0], "no_effect")
+        self.assertEqual(found["--with hf"][0], "no_effect")
+        own = found["--precision"][1].split(" counts")[0].rsplit(" ", 1)[1]
+        same = self.check("run_config.yaml", "--model", "llama3-8b", "--cluster", "dgx-h100",
+                          "--precision", f"lean,{own}")
+        self.assertEqual(same["findings"], [])
+
+    def test_placement_that_stands_in_for_unknown_memory_is_said(self):
+        call = ("check", "ds_config.json", "--model", "llama3-8b", "--cluster", "dgx-h100",
+                "--recompute", "full", "--stack")
+        text = " ".join(self.zplan(*call, "deepspeed").stdout.split())
+        self.assertIn("counted as our own executor places it: the memory of deepspeed is not known",
+                      text)
+        self.assertIn("where the verdict counts our placement", text)
+        self.assertNotIn("our own executor", self.zplan(*call, "deepspeed2020").stdout)
+
+    def bytes_of(self, name, *question):
+        """What check says of a GPU, by name."""
+        result = self.zplan("check", name, *question, "--json")
+        self.assertIn(result.returncode, (OK, INFEASIBLE), result.stderr)
+        answer = json.loads(result.stdout)
+        allocator = answer["memory"]["allocator"]
+        return {"live": answer["peak"]["live_bytes"],
+                "placed": answer["memory"]["gpu"]["peak_bytes"],
+                "expected": allocator["needed"]["expected_bytes"],
+                "bound": allocator["needed"]["bound_bytes"],
+                "shown": allocator["shown"]["expected_bytes"]}
+
+    def test_bytes_do_not_fall_as_micro_batches_grow(self):
+        """But for what a caching allocator makes of it: blocks that are not cut once they are free,
+        up to 1 MiB each, and segments of 20 MiB for what is smaller than 10."""
+        most_fall = {"live": 0, "placed": 0, "expected": 0.005, "bound": 0.005, "shown": 0.03}
+
+        def deepspeed(stage, accumulation):
+            return lambda micro: ("ds.json", json.dumps({
+                "train_micro_batch_size_per_gpu": micro, "bf16": {"enabled": True},
+                "gradient_accumulation_steps": accumulation,
+                "zero_optimization": {"stage": stage}}))
+
+        def trainer(lines):
+            return lambda micro: ("arguments.yaml", f"output_dir: out\nbf16: true\n"
+                                  f"per_device_train_batch_size: {micro}\n{lines}")
+
+        def megatron(micro):
+            return "run.sh", self.read("pretrain.sh").replace(
+                "--micro-batch-size 1", f"--micro-batch-size {micro}")
+
+        self.assertIn("--micro-batch-size 1", self.read("pretrain.sh"))
+        small = ("--model", "1.5B", "--cluster", "dgx-a100")
+        series = (
+            (deepspeed(0, 1), (*small, "--recompute", "full")),
+            (deepspeed(2, 4), small),
+            (deepspeed(3, 1), (*small, "--seq", "256", "--recompute", "full")),
+            (trainer("gradient_checkpointing: true\n"), small),
+            (trainer("fsdp: true\nfsdp_config:\n  version: 2\n"), small),
+            (trainer("optim: adamw_bnb_8bit\n"), (*small, "--train", "lora")),
+            (megatron, ("--cluster", "dgx-h100x8")),
+        )
+        for make, question in series:
+            last = None
+            for micro in (1, 2, 4, 8):
+                name, text = make(micro)
+                self.write(name, text)
+                found = self.bytes_of(name, *question)
+                for what, size in found.items():
+                    least = 0 if last is None else last[what] * (1 - most_fall[what])
+                    self.assertGreaterEqual(size, least, (text, question, what))
+                last = found
+
     def test_torchtitan_accelerate_and_the_trainer_shard_parameters(self):
         for name, micro in (("llama3_8b.toml", ()), ("fsdp.yaml", ("--micro-batch", "1")),
                             ("training_arguments.yaml", ())):

@@ -28,6 +28,21 @@ class Proven(CliTest):
             self.assertEqual(attack.faster, [], question)
             self.assertGreater(attack.fitting, PLANS // 10, question)
 
+    def test_no_number_of_context_parallel_ranks_beats_the_answer_for_long_sequences(self):
+        question = ("plan", "--model", "llama3-8b", "--cluster", "dgx-h100x2", "--seq", "131072",
+                    "--global-batch", "16")
+
+        def fastest(*pins):
+            answer = self.good_json(*question, *pins)
+            return (answer.get("fastest") or answer["time"])["step_s"], answer["search"]["gap"]
+
+        step, gap = fastest()
+        names = "the space has no rings or context parallelism between nodes"
+        self.assertIn(names, " ".join(self.good(*question).split()))
+        self.assertNotIn(names, " ".join(self.good(*question, "--cp", "2").split()))
+        for ranks in (1, 2, 4, 8):
+            self.assertLess(step * (1 - gap - 0.01), fastest("--cp", str(ranks))[0], ranks)
+
     def test_an_attack_sees_what_is_faster(self):
         """With a gap of nothing a search that was cut short is found out."""
         question = "--model gpt2-1.5b --cluster dgx2x4 --dp 64 --tp 1 --pp 1".split()

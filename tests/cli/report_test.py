@@ -110,6 +110,27 @@ class Page(CliTest):
         self.bad(BAD_INPUT, "report", "plan.json", "--measured", "run.json", "-o", "r.html",
                  says="run.json is of another plan than plan.json")
 
+    def test_alternatives_train_what_the_plan_trains(self):
+        question = ("--model", "gpt2", "--cluster", "rtx4090-workstation")
+        given = re.compile(r"\b(what|rank|kind|precision|param|grad|master|moments|clip|block)\b")
+        for pins in (("--train", "lora", "--lora-rank", "16"),
+                     ("--optimizer-kind", "adamw-8bit", "--precision", "lean", "--no-clip")):
+            self.good("plan", *question, *pins, "-o", "plan.json")
+            data = self.data("plan.json")
+            self.assertGreater(len(data["search"]["plans"]), 0)
+            for other in data["search"]["plans"]:
+                self.assertNotRegex(other["differs"], given)
+            fastest = min(other["step_s"] for other in data["search"]["plans"])
+            self.assertLess(abs(fastest / data["plans"][0]["time"]["step_s"] - 1), 0.03)
+
+    def test_doubts_of_the_answer_are_shown(self):
+        answer = self.good("plan", "--model", "10B", "--cluster", "dgx2", "-o", "plan.json")
+        said = re.search(r"^Certainty +(.*?)\n\n", answer, re.DOTALL | re.MULTILINE).group(1)
+        text = self.page("plan.json")
+        doubts = json.loads(DATA.search(text).group(1))["plans"][0]["doubts"]
+        self.assertEqual(" ".join(doubts[0].split()), "Certainty: " + " ".join(said.split()))
+        self.assertIn('id="doubts"', text)
+
     def test_a_plan_that_does_not_fit_is_shown(self):
         self.oversized_plan(name="big.json")
         data = self.data("big.json", code=INFEASIBLE)

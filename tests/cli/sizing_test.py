@@ -1,9 +1,11 @@
 """zplan max, goodput and need: the largest model, days with failures, the fewest nodes."""
 
 import json
+import re
+import signal
 import subprocess
 
-from cli_support import BAD_INPUT, INFEASIBLE, PROGRAM, CliTest, main
+from cli_support import BAD_INPUT, INFEASIBLE, INTERRUPTED, PROGRAM, CliTest, main
 
 TINY = ("--model", "tiny-gpt", "--cluster", "dgx2")
 
@@ -65,6 +67,52 @@ class Sizing(CliTest):
                               capture_output=True, text=True, check=True).stderr
         for family in (r"data-parallel: 1\.\d+B", r"infinity-nvme-tp: [0-9.]+T"):
             self.assertRegex(told, rf"(?m)^zplan: sizing: {family}$")
+
+    def test_max_says_whose_memory_was_counted(self):
+        call = ("max", "--cluster", "dgx2", "--family", "zero-2", "--no-times", "--stack")
+        told = self.good_json(*call, "megatron_deepspeed")["stand_in"]
+        self.assertIn("memory of megatron_deepspeed is not known", told)
+        self.assertIn("Memory is " + told, " ".join(self.good(*call, "megatron_deepspeed").split()))
+        self.assertIsNone(self.good_json(*call, "deepspeed2020")["stand_in"])
+        self.assertIsNone(self.good_json(*call, "own")["stand_in"])
+
+    def test_max_says_how_long_the_largest_model_takes(self):
+        text = self.good("max", "--cluster", "rtx4090", "--gpus-per-node", "1", "--family",
+                         "infinity-nvme")
+        self.assertRegex(" ".join(text.split()),
+                         r"trains up to [0-9.]+T parameters, [^:]* (min|h)\)? for 1,024 tokens: ")
+
+    def interrupted(self, first, *arguments):
+        """stdout of a call that gets Ctrl-C once it has told the first of its rows."""
+        process = subprocess.Popen([PROGRAM, *arguments], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if re.match(first, line):
+                break
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, INTERRUPTED)
+        return out
+
+    def test_an_interrupted_answer_says_what_is_known_so_far(self):
+        out = self.interrupted(r"zplan: sizing: data-parallel: ", "max", "--cluster", "dgx2x32")
+        self.assertRegex(out, r"\AInterrupted after [1-9] of 10 families; so far: dgx2x32 trains up")
+        out = self.interrupted(r"zplan: sizing: [a-z0-9-]+: .*days", "need", "--model",
+                               "llama3-70b", "--tokens", "1T", "--within", "30d")
+        self.assertRegex(out, r"\AInterrupted after \d+ of \d\d kinds; so far: \d+ nodes of ")
+
+    def test_need_compares_what_one_can_buy_or_rent(self):
+        """At the peak of its GPUs no kind does it in the time: that takes no search."""
+        result = self.zplan("need", "--model", "llama3-70b", "--tokens", "1000T", "--within", "1d",
+                            "--json")
+        self.assertEqual(result.returncode, INFEASIBLE)
+        kinds = {row["kind"]: row for row in json.loads(result.stdout)["kinds"]}
+        for name in ("dgx-b200", "dgx-h200", "gb300-tray", "aws-p5", "azure-nd-h100-v5",
+                     "gcp-a4-highgpu", "dgx-a100", "rtx4090-workstation"):
+            self.assertIn("at the peak of ", kinds[name]["why_not"])
+        self.assertIn("at the peak of 32,768 GPUs", kinds["dgx-b200"]["why_not"])
+        self.assertEqual(kinds["dgx-b200"]["node_watts"], 14300)
+        self.assertNotIn("dgx2", kinds)
 
     def test_max_names_the_nearest_family(self):
         self.assertIn('did you mean "zero-2"', self.fails("max", "--cluster", "dgx2",
@@ -184,7 +232,7 @@ class Sizing(CliTest):
     def test_need_says_what_the_peak_alone_takes(self):
         result = self.zplan("need", "--model", "10B", "--cluster", "dgx-h100", "--tokens", "300B",
                             "--within", "1d", "--max-nodes", "2", "--json")
-        self.assertIn("at the peak of its GPUs", json.loads(result.stdout)["kinds"][0]["why_not"])
+        self.assertIn("at the peak of 16 GPUs", json.loads(result.stdout)["kinds"][0]["why_not"])
 
     def test_need_searches_only_where_bounds_do_not_exclude_all(self):
         call = ("need", "--model", "10B", "--cluster", "dgx-h100", "--tokens", "300B",
@@ -192,7 +240,7 @@ class Sizing(CliTest):
         slow = self.good_json(*call[:-1], "--within", "365d")["kinds"][0]
         result = self.zplan(*call, "--within", f"{0.75 * slow['days']}d")
         row = json.loads(result.stdout)["kinds"][0]
-        self.assertRegex(row["why_not"], r"days by the bounds of its plans$")
+        self.assertRegex(row["why_not"], r"days by the bounds of plans for 8 GPUs$")
         self.assertLess(float(row["why_not"].split()[0]), slow["days"])
 
     def test_need_says_why_not(self):

@@ -106,7 +106,7 @@ class Sweep(CliTest):
         answer = json.loads(out)
         states = [row["state"] for row in answer["rows"]]
         self.assertEqual((len(states), states[0], states[-1]), (199, "fits", "not run"))
-        self.assertRegex(answer["verdict"], r"^Stopped after [0-9]+ of 199: ")
+        self.assertRegex(answer["verdict"], r"^Interrupted after [0-9]+ of 199; so far: ")
 
     def test_bad_input_gets_one_line(self):
         self.bad(BAD_INPUT, "sweep", *SMALL, says="expected an axis")

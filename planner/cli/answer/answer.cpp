@@ -50,7 +50,7 @@ std::string progress_line(const SearchStats& stats) {
 FoundPlan examine(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
                   const Evidence& evidence, std::optional<sim::SimResult> simulated) {
   FoundPlan found{.planned = build_job(plan, model), .memory = {}, .time = {}};
-  found.memory = predict_memory(found.planned, cluster);
+  found.memory = predict_memory(found.planned, cluster, evidence);
   found.time = simulated ? prediction_of(found.planned, cluster, evidence, *std::move(simulated))
                          : predict_time(found.planned, cluster, evidence);
   found.time.experts = expert_load(found.planned, cluster);

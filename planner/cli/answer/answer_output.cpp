@@ -177,6 +177,13 @@ std::string gap_words(const SearchStats& stats, std::string_view than) {
                    than);
 }
 
+// What of a long sequence the proof does not speak of.
+std::string context_words(std::int64_t sequence, const Pins& pins, const SearchStats& stats) {
+  const std::string_view left_out = context_left_out(sequence, pins);
+  if (left_out.empty() || stats.gap > kProvenGap) return "";
+  return fmt::format("; the space has no {}", left_out);
+}
+
 // How many plans each rung of the search has settled.
 Sheet cuts_sheet(const Cuts& cuts) {
   Sheet out;
@@ -226,7 +233,9 @@ Sheet search_sheet(const Answer& answer, bool exhaustive) {
   // The plan itself may be up to 2 % slower.
   const bool of_another = answer.search.fastest || answer.objective.headroom;
   const std::string_view than = of_another ? " than the fastest found" : "";
-  if (fits(answer)) out.entry("", "{}", {gap_words(stats, than)});
+  if (fits(answer))
+    out.entry("", "{}{}",
+              {gap_words(stats, than), context_words(answer.sequence, answer.pins, stats)});
   say_outside(out, answer);
   return out;
 }

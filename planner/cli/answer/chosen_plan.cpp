@@ -40,7 +40,7 @@ ChosenPlan plan_of_file(const PlanSource& source) {
   chosen.evidence = std::move(use.evidence);
   chosen.anchors = std::move(use.anchors);
   chosen.memory_calibration = std::move(use.memory);
-  chosen.memory = predict_memory(chosen.planned, chosen.cluster);
+  chosen.memory = predict_memory(chosen.planned, chosen.cluster, chosen.evidence);
   return chosen;
 }
 

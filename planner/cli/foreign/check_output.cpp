@@ -125,8 +125,13 @@ Sheet check_sheet(const Check& check) {
   out.print("\n");
   out.fact("peak", peak);
   out.show({"peak"});
-  out.heading(
-      "As the allocator of the framework's software holds it (one GPU), which the verdict counts");
+  if (check.memory.stand_in.empty())
+    out.heading(
+        "As the allocator of the framework's software holds it (one GPU), which the verdict "
+        "counts");
+  else
+    out.heading(
+        "As a caching allocator would hold it (one GPU), where the verdict counts our placement");
   out.print(memory["allocator"].words);
   if (!check.changes.empty()) out.print("\nChanges that gain most\n");
   out.fact("changes", changes_value(check));

@@ -74,7 +74,7 @@ void predict(Check& check, const CheckCommand& command, const ModelConfig& model
   take_over(use, check.cluster);
   check.anchors = std::move(use.anchors);
   check.memory_calibration = std::move(use.memory);
-  check.memory = predict_memory(*check.planned, check.cluster);
+  check.memory = predict_memory(*check.planned, check.cluster, use.evidence);
   check.time = predict_time(*check.planned, check.cluster, use.evidence);
   check.time->experts = expert_load(*check.planned, check.cluster);
 }
@@ -109,6 +109,19 @@ void compare_models(const PlanCommand& question, const ConfigFile& config, const
                                           joined(differences, ", "))});
 }
 
+// The formats of the states, of which several may be asked for.
+void compare_recipes(const Pins& asked, Setup& setup) {
+  const std::string_view own = recipe_name(recipe_index(setup.plan));
+  const bool is_asked = std::ranges::any_of(asked.recipes, [&](const std::string& recipe) {
+    return recipe == own || recipe == kAnyRecipe;
+  });
+  if (asked.recipes.empty() || is_asked) return;
+  setup.findings.push_back(
+      {Trouble::kContradicts, "", "--precision",
+       fmt::format("{} is asked for and {} counts, which the framework has here",
+                   joined(asked.recipes, " or "), own)});
+}
+
 // What is asked for and the configuration decides.
 void compare_asked(const Pins& asked, Setup& setup) {
   Plan wanted = setup.plan;
@@ -118,6 +131,20 @@ void compare_asked(const Pins& asked, Setup& setup) {
         {Trouble::kContradicts, "", std::string(decision(change.pointer).option.name),
          fmt::format("{} is asked for and {} counts, which the framework has here", change.after,
                      change.before)});
+  compare_recipes(asked, setup);
+  if (asked.bucket)
+    setup.findings.push_back(
+        {Trouble::kNoEffect, "", "--bucket",
+         fmt::format("the framework gathers by {} here, whatever is asked for",
+                     setting_text(decision("/gather/unit").field.get(setup.plan)))});
+}
+
+// Options that only some frameworks have a use for.
+void compare_options(const CheckCommand& command, const Framework& framework, Setup& setup) {
+  if (command.with_trainer && !framework.has_auto)
+    setup.findings.push_back(
+        {Trouble::kNoEffect, "", "--with hf",
+         fmt::format("{} has no \"auto\" that another program fills in", framework.title)});
 }
 
 }  // namespace
@@ -151,6 +178,7 @@ ExitCode execute(const CheckCommand& command) {
     check.setup.plan.expert_imbalance = question.pins.values().expert_imbalance;
   compare_models(question, config, model, check.setup);
   compare_asked(asked, check.setup);
+  compare_options(command, *check.framework, check.setup);
   if (!question.stack.empty()) check.setup.stack = question.stack;
   check.setup.plan.hardware = cluster.name;
   SetupCluster setup = cluster_of_setup(check.setup, std::move(cluster));

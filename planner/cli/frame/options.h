@@ -259,7 +259,7 @@ struct NeedCommand {
   double tokens = 0;
   Seconds within{-1};  // negative: any time
   RunningSettings running;
-  std::int64_t most_nodes = 1024;
+  std::optional<std::int64_t> most_nodes;  // of a kind; none: as many as make 32,768 GPUs
   FailureSettings failures;
 };
 

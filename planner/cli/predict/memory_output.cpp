@@ -173,6 +173,8 @@ Sheet memory_sheet(const MemoryPrediction& memory, std::size_t indent, std::size
                   '\n');
   }
   out.print(table.text(indent));
+  if (!memory.stand_in.empty()) out.print(paragraph(memory.stand_in, indent + kIndent));
+  out.fact("stand_in", memory.stand_in.empty() ? left_out() : Value(memory.stand_in));
   out.fact("allocator", stack_memory(memory.stack));
   out.fact("classes", placement(memory.report));
   return out;

@@ -17,6 +17,8 @@
 namespace zplan {
 namespace {
 
+constexpr std::string_view kOwn = "own";  // hwprofiles/stacks/own.json
+
 void require_devices(const Job& job, const Cluster& cluster) {
   const int devices = Seating(cluster, job.mesh.gpus).devices();
   if (job.world() <= devices) return;
@@ -67,6 +69,19 @@ MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluste
                           .infeasible = check_fit(planned.job, cluster)};
   if (!memory.infeasible) memory.infeasible = check_stack(memory.stack, cluster);
   return memory;
+}
+
+MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluster,
+                                const Evidence& evidence) {
+  MemoryPrediction memory = predict_memory(planned, cluster);
+  memory.stand_in = stand_in_words(evidence.stack);
+  return memory;
+}
+
+std::string stand_in_words(const StackProfile& software) {
+  if (software.memory.given || software.name == kOwn) return "";
+  return fmt::format("counted as our own executor places it: the memory of {} is not known",
+                     software.name);
 }
 
 sim::SimOptions with_all_of_a_prediction(sim::SimOptions options) {

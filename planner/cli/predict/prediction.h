@@ -38,9 +38,19 @@ struct MemoryPrediction {
   MemoryReport report;
   StackMemoryUse stack;  // as the software of the cluster takes it
   std::optional<Infeasible> infeasible;
+  // Says that our own placement was counted, where it stands for software whose memory is not
+  // known.
+  std::string stand_in{};
 };
 // Throws Error when the cluster has fewer devices than the plan has ranks.
 MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluster);
+// `evidence`: of the stack whose memory the cluster has.
+MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluster,
+                                const Evidence& evidence);
+
+// One sentence where software other than our own does not say what it holds in memory, so that our
+// own placement is counted in its place; else nothing.
+std::string stand_in_words(const StackProfile& software);
 
 // This says what a step takes with twice the imbalance of its experts (expert_load.h).
 struct ExpertLoad {

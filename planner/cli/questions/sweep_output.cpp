@@ -78,7 +78,8 @@ std::string verdict(const SweepCommand& command, const std::vector<SweepRow>& ro
   };
   const auto all = static_cast<std::int64_t>(rows.size());
   const std::int64_t left = count(RowState::kNotRun) + count(RowState::kStopped);
-  std::string line = left > 0 ? fmt::format("Stopped after {} of {}: ", all - left, all) : "";
+  std::string line =
+      left > 0 ? fmt::format("Interrupted after {} of {}; so far: ", all - left, all) : "";
   line += fmt::format("{} of {} fit", count(RowState::kFits), count_of(all, "question"));
   const auto where = [&](const SweepRow* row) {
     return point_words(command.axes,

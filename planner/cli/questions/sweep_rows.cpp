@@ -161,6 +161,8 @@ void share_plans(const SweepCommand& command, const std::vector<std::optional<Se
   for (std::size_t step = 0; step < 2 * count; ++step) {
     const bool up = step < count;
     const std::size_t i = up ? step : 2 * count - 1 - step;
+    if (InterruptGuard::interrupted())
+      return complain("interrupted: rows have not tried all plans of their neighbours");
     for (std::size_t j = up ? 0 : i + 1; rows[i].found && j < (up ? i : count); ++j) {
       if (!rows[j].found || !are_neighbours(command, i, j)) continue;
       progress.show(fmt::format("sweeping: plans of other rows, {} of {}", step + 1, 2 * count));

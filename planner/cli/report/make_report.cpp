@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "planner/cli/predict/expert_load.h"
 #include "planner/cli/report/report.h"
 #include "planner/cli/run/comparison_output.h"
 #include "planner/core/error.h"
+#include "planner/plan/plan_question.h"
 
 namespace zplan {
 namespace {
@@ -36,24 +38,25 @@ PlanSource first_source(const ReportCommand& command) {
 ReportedPlan reported(const std::string& file, const ChosenPlan& chosen, bool records, bool folds) {
   const sim::SimOptions options{
       .record_timeline = records, .fingerprint = {}, .fold_timeline = folds};
+  TimePrediction time = predict_time(chosen.planned, chosen.cluster, chosen.evidence, options);
+  time.experts = expert_load(chosen.planned, chosen.cluster);
   return {file,
           {.planned = chosen.planned,
            .cluster = chosen.cluster,
            .memory = chosen.memory,
-           .time = predict_time(chosen.planned, chosen.cluster, chosen.evidence, options),
+           .time = std::move(time),
            .anchors = chosen.anchors,
            .memory_calibration = chosen.memory_calibration}};
 }
 
-// The question that the plan answers: what is trained, with which kernels, on what.
+// The answer to the question that the plan answers, too: what else trains the same thing on the
+// same cluster.
 Answer search_beside(const ReportCommand& command, const ChosenPlan& chosen) {
   const Plan& plan = chosen.planned.plan;
   PlanCommand question = source_of(command, "").question;
   question.model = plan.model;
   question.cluster = command.cluster.empty() ? plan.hardware : command.cluster;
-  question.pins.set("/batch/global_batch", plan.batch.global_batch);
-  question.pins.set("/batch/sequence", plan.batch.sequence);
-  question.pins.set("/kernel_set", plan.kernel_set);
+  question.pins = question_of(plan);
   return find_answer(question);
 }
 

@@ -40,8 +40,21 @@ std::vector<std::string> calibration_lines(const Simulation& simulation) {
   return lines;
 }
 
+// What the other answers say beside their figures: what nobody has measured, whether the time is
+// above the best ever measured, which kernels and experts it assumes, and what is assumed of the
+// model or left out of it.
+std::vector<std::string> doubts(const Report& report, const Sheet& time) {
+  std::vector<std::string> lines{"Certainty: " + time["certainty"].words};
+  for (const std::string_view key : {"attention", "experts"})
+    if (const std::string& words = time[key].words; !words.empty()) lines.push_back(words);
+  for (const auto* more : {&report.answer.assumed, &report.answer.left_out})
+    lines.insert(lines.end(), more->begin(), more->end());
+  return lines;
+}
+
 Sheet plan_sheet(const Report& report, const ReportedPlan& plan) {
   const Simulation& s = plan.simulation;
+  const Sheet time = time_sheet(s.planned, *s.time, 0);
   return {{"file", plan.file},
           {"verdict", verdict_of(report, plan)},
           {"fits", !s.memory.infeasible},
@@ -54,7 +67,8 @@ Sheet plan_sheet(const Report& report, const ReportedPlan& plan) {
           {"global_batch", s.planned.plan.batch.global_batch},
           {"sequence", s.planned.plan.batch.sequence},
           {"gpus", s.planned.plan.parallel.ranks()},
-          {"time", time_sheet(s.planned, *s.time, 0)},
+          {"time", time},
+          {"doubts", doubts(report, time)},
           {"split", step_split_sheet(s.time->split, 0)},
           {"limit", limit_of(s.time->split)},
           {"memory", memory_sheet(s.memory, 0)},

@@ -9,6 +9,7 @@
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/predict/prediction.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/cli/sizing/max_answer.h"
 #include "planner/core/error.h"
@@ -40,7 +41,9 @@ MaxAnswer find_largest(MaxCommand command) {
   MaxAnswer answer;
   answer.cluster = load_cluster(command.cluster);
   answer.cluster.headroom = command.headroom;
-  plan_with_stack(find_stack_use(command.stack, ""), answer.cluster, command.pins);
+  const StackUse use = find_stack_use(command.stack, "");
+  answer.stand_in = stand_in_words(use.evidence.stack);
+  plan_with_stack(use, answer.cluster, command.pins);
   const std::vector<LadderStep> ladder = size_ladder();
   const std::int64_t devices = answer.cluster.devices();
   if (command.pins.ranks > devices)
@@ -53,7 +56,9 @@ MaxAnswer find_largest(MaxCommand command) {
       command.pins.get<std::int64_t>("/batch/sequence", model_of(ladder.front()).sequence);
   const InterruptGuard guard;
   Progress progress;
-  for (const SizeFamily* family : families_of(command)) {
+  const std::vector<const SizeFamily*> families = families_of(command);
+  answer.asked = families.size();
+  for (const SizeFamily* family : families) {
     const auto say = [&](const LargestModel& found) {
       progress.show(fmt::format("sizing: {} at least {}", family->key, size_words(found)));
     };

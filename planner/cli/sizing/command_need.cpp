@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hwprofiles/cluster_name.h"
@@ -24,6 +26,7 @@
 #include "planner/core/quantity.h"
 #include "planner/foreign/model_file.h"
 #include "planner/lower/lower.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "planner/search/group_floors.h"
 #include "planner/search/questions/fewest_nodes.h"
 
@@ -39,12 +42,29 @@ struct NeedRow {
   std::optional<GoodputAnswer> goodput;  // of what was found; of the closest otherwise
 };
 
-// Of the catalogue those with GPUs that do not take most figures from another one.
+// [assumed] What is older, V100 and before, nobody sells or rents out any more.
+constexpr int kOldestCapability = 80;
+constexpr std::int64_t kMostGpus = 32'768;
+
+// At the fastest format of its products.
+FlopsPerSecond peak_of(const DeviceProfile& device) {
+  FlopsPerSecond peak{};
+  for (const auto& [format, rate] : device.peaks) peak = std::max(peak, rate);
+  return peak;
+}
+
+// Of the catalogue those with GPUs that one can buy or rent today, those with the fastest GPUs
+// first: the fewest of them do, so that they are answered soonest.
 std::vector<std::string> usual_kinds() {
+  std::vector<HwProfile> nodes = node_catalogue();
+  std::erase_if(nodes, [](const HwProfile& node) {
+    const std::string& kernels = node.device.kernel_set;
+    return !kernels.starts_with("cuda.") || find_kernel_set(kernels).capability < kOldestCapability;
+  });
+  std::ranges::stable_sort(nodes, std::ranges::greater{},
+                           [](const HwProfile& node) { return peak_of(node.device).value; });
   std::vector<std::string> kinds;
-  for (const HwProfile& node : node_catalogue())
-    if (node.device.kernel_set.starts_with("cuda.") && has_whole_profile(node.name))
-      kinds.push_back(node.name);
+  for (const HwProfile& node : nodes) kinds.push_back(node.name);
   return kinds;
 }
 
@@ -71,6 +91,12 @@ Cluster with_nodes(Cluster kind, std::int64_t nodes) {
   return kind;
 }
 
+// Of a kind; one where nodes do not meet.
+std::int64_t most_nodes(const HwProfile& node, const NeedCommand& command) {
+  if (node.topology.nics() == 0) return 1;
+  return command.most_nodes.value_or(std::max<std::int64_t>(1, kMostGpus / node.devices_per_node));
+}
+
 class Need {
  public:
   Need(const NeedCommand& command, const ModelConfig& model)
@@ -80,12 +106,13 @@ class Need {
 
   NeedRow row(const Cluster& kind) {
     NeedRow row{.kind = kind, .fewest = {}, .goodput = {}};
-    const bool alone = kind.node.topology.nics() == 0;  // nodes do not meet
-    const std::int64_t most = alone ? 1 : command_.most_nodes;
+    const std::int64_t most = most_nodes(kind.node, command_);
     floors_ = make_floors(with_nodes(kind, most));
+    std::int64_t& alike = found_[{kind.node.device.name, kind.node.devices_per_node}];
     row.fewest = fewest_nodes(
         most, [&](std::int64_t nodes) { return try_nodes(kind, nodes); },
-        InterruptGuard::interrupted);
+        InterruptGuard::interrupted, alike);
+    if (row.fewest.found) alike = row.fewest.found->nodes;
     const NodeCount& count = row.fewest.found ? *row.fewest.found : row.fewest.closest;
     if (count.best) row.goodput = known_.at(count.nodes);
     known_.clear();
@@ -101,7 +128,9 @@ class Need {
     Pins pins = command_.question.pins;
     plan_with_stack(use_, cluster, pins);
     if (const Seconds least = least_time(cluster, pins); is_too_long(least)) {
-      count.why = fmt::format("{} at the peak of its GPUs", run_words(least));
+      count.why =
+          fmt::format("{} at the peak of {}", run_words(least), count_of(cluster.devices(), "GPU"));
+      count.too_slow = true;
       return count;
     }
     try {
@@ -114,7 +143,11 @@ class Need {
       const GoodputAnswer& goodput =
           known_.insert_or_assign(nodes, goodput_of(kind, count)).first->second;
       count.good = goodput.ends() && !is_too_long(goodput.time());
-      if (!count.good) count.why = run_words(goodput);
+      count.too_slow = !count.good;
+      count.time = goodput.ends() ? goodput.time() : Seconds{};
+      if (!count.good)
+        count.why =
+            fmt::format("{} with {}", run_words(goodput), count_of(cluster.devices(), "GPU"));
     }
     return count;
   }
@@ -122,11 +155,14 @@ class Need {
   // Only where the floors of the space do not say that each plan takes too long.
   void find_best(const Cluster& cluster, const Pins& pins, NodeCount& count) const {
     if (const Seconds least = least_time_of_plans(cluster, pins); is_too_long(least)) {
-      count.why = fmt::format("{} by the bounds of its plans", run_words(least));
+      count.why = fmt::format("{} by the bounds of plans for {}", run_words(least),
+                              count_of(cluster.devices(), "GPU"));
+      count.too_slow = true;
       return;
     }
     const SearchOptions options{.threads = command_.question.threads,
-                                .max_simulated = kSimulations};
+                                .max_simulated = kSimulations,
+                                .stop = InterruptGuard::interrupted};
     const Evaluator evaluator = make_evaluator(model_, cluster);
     SearchResult found = search(model_, cluster, pins, evaluator, options);
     count.best = std::move(found.best);
@@ -159,17 +195,28 @@ class Need {
     return command_.within.value >= 0 && time > command_.within;
   }
 
+  // The peak in the format of the products, where the kernels name one; else the highest.
+  static double product_peak(const Cluster& cluster, const Pins& pins) {
+    const DeviceProfile& device = cluster.node.device;
+    const KernelSet& kernels = find_kernel_set(pins.get("/kernel_set", device.kernel_set));
+    const std::string_view format = kernels.compute == DType::kBf16  ? "bf16"
+                                    : kernels.compute == DType::kF16 ? "fp16"
+                                                                     : "";
+    const auto peak = device.peaks.find(format);
+    const bool is_known = kernels.layer_products == LayerProducts::kAsStored;
+    return (is_known && peak != device.peaks.end() ? peak->second : peak_of(device)).value;
+  }
+
   // [derived] Each element of a matrix takes part in three products of two flop per token, at the
-  // highest peak of the device. Of models whose elements do so for every token.
+  // peak of the device. Of models whose elements do so for every token.
   Seconds least_time(const Cluster& cluster, const Pins& pins) const {
     constexpr double kFlops = 6;
     if (model_.experts || model_.encoder_layers > 0 || model_.has_pattern() ||
         pins.has("/train/what"))
       return {0};
-    double peak = 0;
-    for (const auto& [format, rate] : cluster.node.device.peaks) peak = std::max(peak, rate.value);
+    const double peak = product_peak(cluster, pins) * cluster.devices();
     const auto elements = static_cast<double>(matmul_parameter_count(model_));
-    return {kFlops * elements * command_.tokens / (peak * cluster.devices())};
+    return {kFlops * elements * command_.tokens / peak};
   }
 
   GoodputAnswer goodput_of(const Cluster& kind, const NodeCount& count) const {
@@ -185,6 +232,8 @@ class Need {
   Evaluator floors_;  // of plans on any number of nodes of the kind at hand
   Progress progress_;
   std::map<std::int64_t, GoodputAnswer> known_;  // of the kind at hand, by nodes
+  // Nodes of the last kind with as many of these devices, to begin with.
+  std::map<std::pair<std::string, int>, std::int64_t> found_;
 };
 
 // On stderr, as soon as it is known: the other kinds may take a while.
@@ -194,6 +243,14 @@ void tell(const NeedRow& row) {
                                              run_words(*row.goodput))
                                : row.fewest.closest.why;
   complain(fmt::format("sizing: {}: {}", kind_name(row.kind), what));
+}
+
+// Why no count that was tried is enough.
+std::string why_not(const NeedRow& row) {
+  const FewestNodes& fewest = row.fewest;
+  if (!fewest.interrupted) return fewest.closest.why;
+  return fmt::format("interrupted; {}: {}", count_of(fewest.closest.nodes, "node"),
+                     fewest.closest.why);
 }
 
 Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
@@ -226,8 +283,14 @@ Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
        {"power_source", cost.watts ? Value(cost.watts_source) : Value()},
        {"gpu_hour_price", cost.price},
        {"tried_counts", row.fewest.tried},
-       {"why_not", found ? Value() : Value(count.why)},
+       {"why_not", found ? Value() : Value(why_not(row))},
        {"plan", count.best ? as_json(to_json(count.best->plan)) : Value()}});
+}
+
+// "up to 1,024 nodes", as given, or as many as make the most GPUs.
+std::string limit_words(const NeedCommand& command) {
+  return fmt::format("up to {}", command.most_nodes ? count_of(*command.most_nodes, "node")
+                                                    : count_of(kMostGpus, "GPU"));
 }
 
 std::string verdict_of(const std::vector<NeedRow>& rows, const NeedCommand& command) {
@@ -239,14 +302,23 @@ std::string verdict_of(const std::vector<NeedRow>& rows, const NeedCommand& comm
     if (row.fewest.found && (least == nullptr || gpus(row) < gpus(*least))) least = &row;
   if (least == nullptr)
     return fmt::format(
-        "Found no kind of node that trains it{} with up to {} nodes",
+        "Found no kind of node that trains it{} with {}",
         command.within.value >= 0 ? fmt::format(" --within {}", run_words(command.within)) : "",
-        command.most_nodes);
+        limit_words(command));
   return fmt::format("{} of {} ({} GPUs): {}", count_of(least->fewest.found->nodes, "node"),
                      kind_name(least->kind), grouped(gpus(*least)), run_words(*least->goodput));
 }
 
-Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, bool complete) {
+// "Interrupted after 3 of 28 kinds of nodes, so far: "; nothing where all were tried.
+std::string interrupted_words(const std::vector<NeedRow>& rows, std::size_t kinds, bool complete) {
+  if (complete) return "";
+  const std::size_t done = rows.size() - (rows.back().fewest.interrupted ? 1 : 0);
+  return fmt::format("Interrupted after {} of {}; so far: ", done, count_of(kinds, "kind"));
+}
+
+// With `kinds` to try.
+Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, std::size_t kinds,
+                 bool complete) {
   Sheet out("zplan.need/1");
   out.facts(
       {{"model", command.question.model},
@@ -256,7 +328,7 @@ Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, b
        {"node_watts",
         command.running.node_watts >= 0 ? Value(command.running.node_watts) : Value()},
        {"complete", complete}});
-  out.print(verdict_of(rows, command) + "\n\n");
+  out.print(interrupted_words(rows, kinds, complete) + verdict_of(rows, command) + "\n\n");
   Table table({"kind", "nodes", "gpus: GPUs", "family", "step_s: step", "days: takes",
                "effective_share: useful", "gpu_hours: GPU-hours", "money", "energy_mwh: MWh",
                "why_not: why not"});
@@ -265,8 +337,11 @@ Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, b
   out.print("\n");
   out.print(paragraph(
       fmt::format(
-          "Counts tried: powers of two, then in eighths between the last that is too few "
-          "and the first that is enough; {} simulated plans each, unless bounds say that all take "
+          "Counts tried: powers of two, as long as twice the nodes are at least 10 % faster, then "
+          "in "
+          "eighths between the last that is too few and the first that is enough; nodes with as "
+          "many of the same GPUs as the kind before them begin with its count; {} simulated plans "
+          "each, unless bounds say that all take "
           "too long, so that fewer nodes may do with a longer search. Times count failures and "
           "checkpoints as zplan goodput. "
           "Money: GPU-hours x price; energy: nodes x power throughout, where --node-power is not "
@@ -287,17 +362,19 @@ ExitCode execute(const NeedCommand& command) {
   const ModelConfig& model = named.model;
   tell_left_out(model.name, named.left_out);
   std::vector<NeedRow> rows;
+  std::vector<Cluster> kinds;
   {
     const InterruptGuard guard;
     Need need(command, model);
-    for (const Cluster& kind : kinds_of(command)) {
+    kinds = kinds_of(command);
+    for (const Cluster& kind : kinds) {
       rows.push_back(need.row(kind));
       tell(rows.back());
       if (InterruptGuard::interrupted()) break;
     }
   }
   const bool complete = !InterruptGuard::interrupted();
-  write_answer(need_sheet(rows, command, complete), command.question.json);
+  write_answer(need_sheet(rows, command, kinds.size(), complete), command.question.json);
   if (!complete) return ExitCode::kInterrupted;
   const bool any = std::any_of(rows.begin(), rows.end(),
                                [](const NeedRow& row) { return row.fewest.found.has_value(); });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "hwprofiles/hw_profile.h"
@@ -19,9 +20,11 @@ struct FamilyMost {
 
 struct MaxAnswer {
   Cluster cluster;
+  std::string stand_in;    // as MemoryPrediction has it (prediction.h)
   std::int64_t ranks = 0;  // GPUs that are used
   std::int64_t global_batch = 0, micro_batch = 1, sequence = 0;
   std::vector<FamilyMost> families;
+  std::size_t asked = 0;     // families
   bool interrupted = false;  // families may be missing, sizes be too small
 };
 

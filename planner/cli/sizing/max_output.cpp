@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "models/model_formulas.h"
@@ -74,15 +75,30 @@ Sheet family_facts(const FamilyMost& row) {
   return facts;
 }
 
+// "Interrupted after 3 of 10 families; so far: ", of those that were finished; else nothing.
+std::string interrupted_words(const MaxAnswer& answer) {
+  if (!answer.interrupted) return "";
+  const auto done = std::ranges::count_if(
+      answer.families, [](const FamilyMost& row) { return !row.largest.interrupted; });
+  return fmt::format("Interrupted after {} of {} families; so far: ", done, answer.asked);
+}
+
+// How long that takes, since memory alone decides the size: ", 40.0 min for 1,024 tokens".
+std::string pace_words(const MaxAnswer& answer, const FamilyMost& row) {
+  if (!row.step) return "";
+  return fmt::format(", {} for {} tokens", duration_words(*row.step),
+                     grouped(answer.global_batch * answer.sequence));
+}
+
 std::string verdict_of(const MaxAnswer& answer) {
   const FamilyMost* most = largest_of(answer);
   if (most == nullptr)
     return fmt::format("{} trains no model of the ladder in any family", where_words(answer));
-  return fmt::format("{} trains up to {} parameters: {}; {}", where_words(answer),
-                     size_words(*most->largest.model), most->family->words,
-                     most->largest.misfit
-                         ? fmt::format("next {} runs out", tier_words(most->largest.misfit->tier))
-                         : limit_words(most->largest));
+  return fmt::format(
+      "{} trains up to {} parameters{}: {}; {}", where_words(answer),
+      size_words(*most->largest.model), pace_words(answer, *most), most->family->words,
+      most->largest.misfit ? fmt::format("next {} runs out", tier_words(most->largest.misfit->tier))
+                           : limit_words(most->largest));
 }
 
 void say_rule(Sheet& out, const MaxAnswer& answer) {
@@ -118,8 +134,11 @@ Sheet max_sheet(const MaxAnswer& answer) {
              {"global_batch", answer.global_batch},
              {"micro_batch", answer.micro_batch},
              {"sequence", answer.sequence},
+             {"stand_in", answer.stand_in.empty() ? Value() : Value(answer.stand_in)},
              {"complete", !answer.interrupted}});
-  out.print(verdict_of(answer) + "\n\n");
+  out.print(paragraph(interrupted_words(answer) + verdict_of(answer)));
+  if (!answer.stand_in.empty()) out.print(paragraph("Memory is " + answer.stand_in));
+  out.print("\n");
   Table table({"words: family", "parameters: largest", "shape: layers x h", "dp", "tp", "pp",
                "step_s: step", "limit: the next lacks"});
   for (const FamilyMost& row : answer.families) table.row(family_facts(row));

@@ -139,12 +139,13 @@ Command parse_need(const Arguments& arguments) {
                 "  ./zplan need --model gpt2 --tokens 10B --cluster dgx2 --node-power 10kW\n");
   add_sized(syntax, pins, question);
   syntax.texts("-c,--cluster", command.kinds, "NODE",
-               "Kind of node; repeated [those with GPUs and a whole profile]");
+               "Kind of node; repeated [all with GPUs of NVIDIA since A100]");
   add_changes(syntax, question.changes);
   syntax.duration("--within", "Days that it may take [any]", command.within);
   add_running(syntax, command.running);
-  constexpr std::int64_t kMost = 16384;
-  syntax.integer("--max-nodes", command.most_nodes, 1, kMost, "Nodes to try at most [1024]");
+  constexpr std::int64_t kMost = 32'768;
+  syntax.integer("--max-nodes", 1, kMost, "Nodes to try at most [32,768 GPUs]",
+                 [&command](std::int64_t nodes) { command.most_nodes = nodes; });
   add_failures(syntax, command.tokens, command.failures);
   add_search(syntax, question);
   syntax.flag("--json", question.json, "Print JSON (zplan.need/1)");

@@ -31,6 +31,7 @@ struct Framework {
   // The script of scripts/ that trains with it; empty: the framework's own program does.
   std::string_view script;
   std::string_view program;
+  bool has_auto = false;       // values that Hugging Face's Trainer fills in where it starts it
   bool holds_model = false;    // the configuration does, else config.json beside the script
   bool starts_itself = false;  // `accelerate launch` starts the ranks, with its file
 };

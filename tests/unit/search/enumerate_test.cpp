@@ -386,6 +386,9 @@ TEST(Enumerate, LeavesDifferInNothingButWhatTheSpaceVaries) {
   pins.recipes = {std::string(kAnyRecipe)};
   const std::vector<Plan> all = leaves("tiny-gpt", "workstation", pins);
   const std::vector<Plan> of_experts = leaves("tiny-moe", "workstation", pins);
+  Pins long_pins = pins;
+  long_pins.set("/batch/sequence", 32'768);
+  const std::vector<Plan> of_long = leaves("tiny-llama", "workstation", long_pins);
   for (const Decision& row : kChoices) {
     const auto varies = [&](const std::vector<Plan>& plans) {
       return std::any_of(plans.begin(), plans.end(), [&](const Plan& plan) {
@@ -393,9 +396,23 @@ TEST(Enumerate, LeavesDifferInNothingButWhatTheSpaceVaries) {
       });
     };
     const bool may = row.varied == Varied::kSpace || row.varied == Varied::kRecipe;
-    EXPECT_TRUE(may || !(varies(all) || varies(of_experts))) << row.pointer;
-    EXPECT_TRUE(row.varied != Varied::kSpace || varies(all) || varies(of_experts)) << row.pointer;
+    const bool varied = varies(all) || varies(of_experts) || varies(of_long);
+    EXPECT_TRUE(may || !varied) << row.pointer;
+    EXPECT_TRUE(row.varied != Varied::kSpace || varied) << row.pointer;
   }
+}
+
+TEST(Enumerate, OnlyLongSequencesAreCutOverContextParallelRanks) {
+  const auto most_cp = [](std::int64_t sequence) {
+    Pins pins;
+    pins.set("/batch/sequence", sequence);
+    std::int32_t most = 1;
+    for (const Plan& plan : leaves("llama3-8b", "dgx-h100", pins))
+      most = std::max(most, plan.parallel.cp);
+    return most;
+  };
+  EXPECT_EQ(most_cp(32'767), 1);
+  EXPECT_EQ(most_cp(32'768), 8);
 }
 
 // Not that of the first plan tried, which what is free would mend.

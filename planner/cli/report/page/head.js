@@ -18,4 +18,5 @@ d3.select("#subject").text(`${P.model} on ${P.cluster_words}`);
   const f = d3.select("#figures").selectAll("div").data(figures).join("div").attr("class", "figure");
   f.classed("words", d => d[0].length > 14).append("b").text(d => d[0]);
   f.append("span").text(d => d[1]);
+  d3.select("#doubts").selectAll("li").data(P.doubts).join("li").text(line => line);
 }
