@@ -23,7 +23,7 @@ Plan on_one_rank(const Plan& plan, const std::string& kernel_set, std::int64_t s
   alone.model = plan.model;
   alone.hardware = plan.hardware;
   alone.kernel_set = kernel_set;
-  alone.precision = plan.precision;
+  alone.precision = default_recipe(kernel_set);
   alone.low_precision = plan.low_precision;
   alone.train = plan.train;
   alone.optimizer = plan.optimizer;

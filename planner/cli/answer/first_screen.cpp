@@ -127,69 +127,90 @@ std::optional<double> chance_of_running_out(const StackMemoryUse& use, const Tie
 }
 
 std::string chance_words(double chance) {
-  if (chance < 0.001) return "runs out in less than 1 of 1,000 runs";
+  constexpr double kLeastSaid = 0.001;
+  if (chance < kLeastSaid) return "runs out in under 0.1 % of runs";
   return fmt::format("runs out in {:.2g} % of runs", 100 * chance);
 }
 
-// The three categories that take most, "activations 43.0 GiB, ..".
+// "45.5", "1,382"
+std::string gib(Bytes size) {
+  const double gib = static_cast<double>(size.value) / 0x1p30;
+  return gib >= 100 ? grouped(std::llround(gib)) : fmt::format("{:.1f}", gib);
+}
+
+// The three categories that take most, "activations 43.0, weights 17.2 ..".
 std::string largest_categories(const TierUse& use) {
+  constexpr std::size_t kMostNamed = 3;
   std::vector<std::pair<Bytes, Category>> sizes;
   for (std::size_t i = 0; i < use.by_category.size(); ++i)
     if (use.by_category[i].value > 0)
       sizes.emplace_back(use.by_category[i], static_cast<Category>(i));
   std::ranges::stable_sort(sizes, [](const auto& a, const auto& b) { return a.first > b.first; });
-  sizes.resize(std::min<std::size_t>(sizes.size(), 3));
+  sizes.resize(std::min(sizes.size(), kMostNamed));
   std::vector<std::string> words;
   for (const auto& [size, category] : sizes)
-    words.push_back(fmt::format("{} {}", name(category), format_bytes(size)));
+    words.push_back(fmt::format("{} {}", name(category), gib(size)));
   return joined(words, ", ");
+}
+
+bool holds_states(const TierUse& use) {
+  for (const Category category :
+       {Category::kOptimizer, Category::kParameters, Category::kGradients, Category::kActivations})
+    if (use.by_category[static_cast<std::size_t>(category)].value > 0) return true;
+  return false;
+}
+
+// What is expected of the fullest GPU, or of the host where no GPU works.
+std::string expected_words(const Answer& answer) {
+  const MemoryPrediction& memory = answer.best->memory;
+  const TierUse& gpu = memory.use[static_cast<std::size_t>(Tier::kGpu)];
+  const TierUse& cpu = memory.use[static_cast<std::size_t>(Tier::kCpu)];
+  if (gpu.capacity.value == 0)
+    return fmt::format("{} of {} GiB per node: {}", gib(cpu.peak), gib(cpu.capacity),
+                       largest_categories(cpu));
+  const bool is_stated = answer.cluster.memory.given;
+  const Bytes expected = is_stated ? memory.stack.device.central : gpu.peak + gpu.reserve;
+  std::string words =
+      fmt::format("{} of {} GiB per GPU expected", gib(expected), gib(gpu.capacity));
+  const auto chance =
+      is_stated ? chance_of_running_out(memory.stack, gpu) : std::optional<double>();
+  if (chance) words += fmt::format(" ({})", chance_words(*chance));
+  return words + ": " + largest_categories(gpu);
 }
 
 std::string memory_words(const Answer& answer) {
   const MemoryPrediction& memory = answer.best->memory;
-  const TierUse& gpu = memory.use[static_cast<std::size_t>(Tier::kGpu)];
-  const StackProfile& software = answer.evidence.stack;
-  if (gpu.capacity.value == 0) {
-    const TierUse& cpu = memory.use[static_cast<std::size_t>(Tier::kCpu)];
-    return fmt::format("{} of {} per node: {}", format_bytes(cpu.peak), format_bytes(cpu.capacity),
-                       largest_categories(cpu));
-  }
-  const bool states = answer.cluster.memory.given;
-  const Bytes expected = states ? memory.stack.device.central : gpu.peak + gpu.reserve;
-  std::string words =
-      fmt::format("{} of {} per GPU expected", format_bytes(expected), format_bytes(gpu.capacity));
-  if (states) {
-    if (const auto chance = chance_of_running_out(memory.stack, gpu))
-      words += ", " + chance_words(*chance);
-  }
-  words += ": " + largest_categories(gpu);
-  if (!states && !is_ideal(software))
-    words += fmt::format("; zplan's own placement, {} does not state its memory", software.title);
+  std::string words = expected_words(answer);
+  const bool has_gpu = memory.use[static_cast<std::size_t>(Tier::kGpu)].capacity.value > 0;
   for (const Tier tier : {Tier::kCpu, Tier::kNvme}) {
     const TierUse& use = memory.use[static_cast<std::size_t>(tier)];
-    const bool holds_states =
-        use.by_category[static_cast<std::size_t>(Category::kOptimizer)] +
-            use.by_category[static_cast<std::size_t>(Category::kParameters)] +
-            use.by_category[static_cast<std::size_t>(Category::kGradients)] +
-            use.by_category[static_cast<std::size_t>(Category::kActivations)] >
-        Bytes{0};
-    if (holds_states)
-      words +=
-          fmt::format("; {} of {} of {} per node", format_bytes(use.peak),
-                      format_bytes(use.available()), tier == Tier::kCpu ? "CPU memory" : "NVMe");
+    if (has_gpu && holds_states(use))
+      words += fmt::format("; {} of {} GiB of {} per node", gib(use.peak), gib(use.available()),
+                           tier == Tier::kCpu ? "CPU memory" : "NVMe");
   }
+  const StackProfile& software = answer.evidence.stack;
+  if (has_gpu && !answer.cluster.memory.given && !is_ideal(software))
+    words += fmt::format("; as zplan places it: {} does not state its memory", software.title);
   return words;
 }
 
-// The greatest parts of the step.
+// The greatest parts of the step, "matrix products 74 %, attention 16 %".
 std::string time_words(const Answer& answer) {
-  constexpr int kMostNamed = 4;
-  const std::string line = split_line(answer.best->time.split);
-  const std::string words = line.substr(0, line.find(" = 100 %"));
-  std::size_t end = 0;
-  for (int named = 0; named < kMostNamed && end != words.npos; ++named)
-    end = words.find(", ", end + 1);
-  return words.substr(0, end);
+  constexpr double kLeastSaid = 0.01;
+  constexpr std::size_t kMostNamed = 5;
+  const sim::StepSplit& split = answer.best->time.split;
+  std::vector<std::pair<double, std::string>> parts;
+  for (int u = 0; u < sim::kStepUseCount; ++u) {
+    const auto use = static_cast<sim::StepUse>(u);
+    if (split.share(use) >= kLeastSaid)
+      parts.emplace_back(split.share(use), std::string(sim::name(use)));
+  }
+  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
+  parts.resize(std::min(parts.size(), kMostNamed));
+  std::vector<std::string> words;
+  for (const auto& [share, part] : parts)
+    words.push_back(fmt::format("{} {:.0f} %", part, 100 * share));
+  return joined(words, ", ");
 }
 
 // The fastest plan found, where a simpler one is recommended.
@@ -231,16 +252,19 @@ std::string assumed_words(const Answer& answer, const PlanCommand& command) {
 
 // "no measured run with tensor parallelism, on more than 16 devices"
 std::string doubts(const Answer& answer) {
-  const std::string of_it = fmt::format("no run of stack {} ", answer.evidence.stack.name);
+  const std::string& profile = answer.evidence.stack.name;
+  const std::string of_it = fmt::format("no run of stack {} ", profile);
   std::vector<std::string> unmeasured, others;
   for (const std::string& one : answer.best->time.certainty.unknown) {
-    if (one.starts_with(of_it))
+    if (one == of_it + "was ever measured")
+      others.emplace_back("its rates were fitted to no run of it");
+    else if (one.starts_with(of_it))
       unmeasured.push_back(one.substr(of_it.size()));
     else
       others.push_back(one);
   }
   if (!unmeasured.empty())
-    others.insert(others.begin(), "no measured run " + joined(unmeasured, ", "));
+    others.insert(others.begin(), "its rates were fitted to no run " + joined(unmeasured, ", "));
   return joined(others, "; ");
 }
 
@@ -251,10 +275,10 @@ std::string proof_words(const Answer& answer) {
       fmt::format("{} plans{}", grouped(stats.space),
                   answer.pins.software ? " that it can run" : " of the space");
   const std::string than = answer.search.fastest ? " than the fastest found" : "";
-  if (stats.gap <= 0) return fmt::format("by this model none of {} takes less time{}", plans, than);
+  if (stats.gap <= 0) return fmt::format("by this model none of {} is faster{}", plans, than);
   const std::string gap = percent_at_most(stats.gap);
   return stats.gap <= kProvenGap
-             ? fmt::format("by this model none of {} takes over {} less time{}", plans, gap, than)
+             ? fmt::format("by this model none of {} is over {} faster{}", plans, gap, than)
              : fmt::format("others of {} could take up to {} less time{}", plans, gap, than);
 }
 
@@ -265,22 +289,21 @@ std::string arguments_of(const PlanCommand& command) {
 }
 
 std::string next_words(const Answer& answer, const PlanCommand& command) {
-  const std::string asked = arguments_of(command);
   const std::string& target = answer.evidence.stack.target;
-  const std::string plan = command.output.empty() ? "-o plan.json" : shell_word(command.output);
+  const bool is_written = !command.output.empty();
+  const std::string file = is_written ? shell_word(command.output) : "plan.json";
   std::string out;
-  if (command.output.empty()) {
-    entry(out, "Next", fmt::format("./zplan plan{} {}", asked, plan));
-  } else {
-    entry(out, "Next", fmt::format("./zplan simulate {} --trace trace.json", plan));
-  }
+  if (is_written)
+    entry(out, "Next", fmt::format("./zplan simulate {} --trace trace.json", file));
+  else
+    entry(out, "Next", fmt::format("./zplan plan{} -o {}", arguments_of(command), file));
   const bool on_cpu = find_kernel_set(answer.best->planned.plan.kernel_set).runs_on == RunsOn::kCpu;
-  const std::string file = command.output.empty() ? "plan.json" : plan;
+  const std::string_view drives = family_of(answer.best->planned.plan).nvme ? " --nvme-dir ." : "";
   if (on_cpu)
-    entry(out, "", fmt::format("./zplan run {} --steps 10 --check", file));
+    entry(out, "", fmt::format("./zplan run {} --steps 10 --check{}", file, drives));
   else if (!target.empty())
     entry(out, "", fmt::format("./zplan export {} --to {} -o run", file, target));
-  entry(out, "", fmt::format("./zplan plan{} --details", asked));
+  entry(out, "", "the same with --details for all that is known");
   return out;
 }
 

@@ -100,7 +100,7 @@ void keep_states(const RunCommand& command, const PlannedJob& planned, exec::Run
   options.save = {.folder = command.save,
                   .every = command.save_every,
                   .keep = command.keep,
-                  .plan = plan_text(planned.plan, {.fingerprint = planned.fingerprint},
+                  .plan = plan_text(planned.plan, PlanOrigin{planned.fingerprint, "", ""},
                                     exec::path_in(command.save, "plan.json")),
                   .io = command.io,
                   .fault = {}};

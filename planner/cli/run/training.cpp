@@ -4,6 +4,8 @@
 
 #include "exec/cpu/cpu_device.h"
 #include "exec/cuda_plugin.h"
+#include "hwprofiles/stack.h"
+#include "planner/cli/frame/output.h"
 #include "planner/core/error.h"
 #include "planner/plan/choices.h"
 #include "planner/plan/plan_schedule.h"

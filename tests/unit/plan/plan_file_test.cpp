@@ -24,7 +24,9 @@ PlanSeal seal() {
   return {.model = {"m.json", std::string(32, 'a')},
           .hardware = {"dgx2", std::string(32, '1')},
           .decisions = decisions_hash(named_plan()),
-          .fingerprint = std::string(32, 'f')};
+          .fingerprint = std::string(32, 'f'),
+          .software = "megatron_core",
+          .calibration = "runs.jsonl"};
 }
 
 TEST(PlanFile, RemembersWhatItWasMadeWithBesideThePlan) {
@@ -34,6 +36,8 @@ TEST(PlanFile, RemembersWhatItWasMadeWithBesideThePlan) {
   EXPECT_EQ(file.seal->model.name, "m.json");
   EXPECT_EQ(file.seal->hardware.hash, std::string(32, '1'));
   EXPECT_EQ(file.seal->fingerprint, std::string(32, 'f'));
+  EXPECT_EQ(file.seal->software, "megatron_core");
+  EXPECT_EQ(file.seal->calibration, "runs.jsonl");
   EXPECT_EQ(to_json(file.plan), to_json(named_plan()));
   EXPECT_FALSE(parse_plan_file(to_json(named_plan()), "p.json").seal);
 }
