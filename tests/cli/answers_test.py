@@ -10,8 +10,8 @@ import shutil
 from cli_support import BAD_INPUT, EVERYTHING, INFEASIBLE, OK, ROOT, CliTest, main, zplan
 
 TINY = ("--model", "tiny-gpt", "--cluster", "workstation")
-BIG = ("--model", "1T", "--cluster", "dgx2x32")
-GPT2 = ("--model", "gpt2", "--cluster", "dgx2")
+BIG = ("--model", "1T", "--cluster", "dgx2x32", "--for", "zplan")
+GPT2 = ("--model", "gpt2", "--cluster", "dgx2", "--for", "zplan")
 
 
 # Answered in a fraction of the time.
@@ -101,7 +101,7 @@ class Plans(CliTest):
         self.assertGreater(fastest["plan"]["zero_stage"], 0)
         self.assertIn(fastest["wins_of_100"], range(90))
         self.assertRegex(
-            " ".join(asked_once(*GPT2).split()),
+            " ".join(asked_once(*GPT2, "--details").split()),
             r"Fastest +[0-9.]+ % faster, [0-9]+ ms a step in [0-9]+ of 100 worlds, less simple \(ZeRO stage\): .*ZeRO",
         )
 
@@ -135,7 +135,7 @@ class Plans(CliTest):
         for more in ((), ("--zero", "3", "--optimizer", "gpu"), ("--checkpoint-layers", "2")):
             question = ("plan", "--model", "bert-base", "--cluster", "workstation", "--tp", "1",
                         "--pp", "1", *more)
-            answer, text = self.good_json(*question), " ".join(self.good(*question).split())
+            answer, text = self.good_json(*question), " ".join(self.good(*question, "--details").split())
             of_another = "less time than the fastest found" in text
             least = re.search(r"over ([0-9.]+) % less time", text)
             if least:  # rounded up
@@ -203,7 +203,7 @@ class Plans(CliTest):
             self.assertIsNone(row["from_s"])
             if row["state"] == "rejected" and row["infeasible"] is None:
                 self.assertGreater(row["step_s"] or row["bound_s"], step, row["family"])
-        text = self.good(*question)
+        text = self.good(*question, "--details")
         rejected, not_tried = text.split("\nRejected")[1].split("\nNot tried")
         self.assertNotIn("could take from", rejected)
         self.assertIn("could take from", not_tried)
@@ -220,7 +220,7 @@ class Plans(CliTest):
 
     def test_one_trillion_fits_one_node_with_nvme_only(self):
         questions = ("--model", "1T", "--cluster", "dgx2", "--tp", "4", "--pp", "1",
-                     "--micro-batch", "20", "--simulations", "1")
+                     "--micro-batch", "20", "--simulations", "1", "--for", "zplan")
         answer = self.good_json("plan", *questions)
         self.assertIs(answer["feasible"], True)
         self.assertEqual(answer["plan"]["placement"]["optimizer"], "nvme")
@@ -228,7 +228,7 @@ class Plans(CliTest):
         for rejected in answer["rejected"]:
             if "nvme" not in rejected["tiers"]:
                 self.assertIsNotNone(rejected["infeasible"], rejected["family"])
-        text = self.good("plan", *questions)
+        text = self.good("plan", *questions, "--details")
         self.assertRegex(text, "fits only with NVMe; without it at least [0-9.]+ TiB of CPU memory")
 
     def test_twenty_trillion_fit_32_nodes(self):
@@ -252,7 +252,7 @@ class Plans(CliTest):
         self.assertLessEqual(half["peak_bytes"] + half["reserve_bytes"],
                              half["capacity_bytes"] / 2)
         self.assertLess(gpu("--headroom", "0")["headroom_bytes"], usual["headroom_bytes"])
-        self.assertIn("headroom", self.good(*question))
+        self.assertIn("headroom", self.good(*question, "--details"))
 
     def test_capacity_can_be_ignored(self):
         questions = ("plan", "--model", "1T", "--cluster", "dgx2", "--zero", "1", "--pp", "1",
@@ -300,7 +300,7 @@ class Plans(CliTest):
         pins = ["--gather", "owned", "--dp", "4", "--pp", "1", "--params", "cpu", "--optimizer", "cpu"]
         plan = self.good_json("plan", *TINY, *pins)["plan"]
         self.assertEqual((plan["zero_stage"], plan["gather"]["unit"]), (3, "owned"))
-        result = self.zplan("plan", *TINY, *pins)
+        result = self.zplan("plan", *TINY, *pins, "--details")
         self.assertIn("each layer owned by one rank", " ".join(result.stdout.split()))
 
     def test_further_pins_are_kept(self):
@@ -335,7 +335,8 @@ class Plans(CliTest):
         self.assertIs(plan["partition_activations"], True)
 
     def test_recipes_are_searched_when_asked(self):
-        questions = ("plan", "--model", "llama3-8b", "--cluster", "dgx-a100", "--tp", "1", "--pp", "1")
+        questions = ("plan", "--model", "llama3-8b", "--cluster", "dgx-a100", "--tp", "1", "--pp", "1",
+                     "--for", "zplan")
         standard = self.good_json(*questions)
         self.assertEqual({line["precision"] for line in standard["rejected"]}, {"standard"})
         answer = self.good_json(*questions, "--precision", "any")
@@ -348,13 +349,13 @@ class Plans(CliTest):
             {"standard", "fp32-gradients", "main-gradients", "lean", "fsdp", "fsdp-pure",
              "fp32-reduction", "half-reduction"},
         )
-        text = self.good(*questions, "--precision", "standard,lean")
+        text = self.good(*questions, "--precision", "standard,lean", "--details")
         self.assertIn("lean precision (bf16 parameters", text)
         self.assertRegex(text, "ZeRO-[0-3] gpu[^ ]* (tp )?standard  ")
-        self.assertNotIn("precision (", self.good(*questions))
+        self.assertNotIn("precision (", self.good(*questions, "--details"))
 
     def test_people_are_told_the_main_things(self):
-        text = asked_once(*PINNED)
+        text = asked_once(*PINNED, "--details")
         for word in (
             "Model", "1.0", "sequence 1,024", "global batch 2,560", "dgx2x32", "512", "Plan",
             "ZeRO", "Memory", "Time", "tokens/s", "MFU", "Split", "Search", "proven by this cost model",
@@ -364,9 +365,32 @@ class Plans(CliTest):
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 130)
         self.assertLessEqual(len(text.splitlines()), 62)
 
+    def test_the_first_screen_has_24_lines_and_the_softwares(self):
+        for question in (PINNED, ("--model", "llama3-8b", "--cluster", "dgx-h100"), TINY):
+            lines = asked_once(*question).splitlines()
+            self.assertLessEqual(len(lines), 24, question)
+            self.assertLessEqual(max(len(line) for line in lines), 130, question)
+            self.assertRegex(lines[0], r"^Yes: .* a step, .*tokens/s per (GPU|worker)")
+            self.assertIn("hardware limit", "\n".join(lines))
+        answer = json.loads(asked_once(*PINNED, "--json"))
+        self.assertEqual([line["software"] for line in answer["software"]], ["own", None])
+        step = answer["time"]["step_s"]
+        self.assertEqual(answer["software"][0]["step_s"], step)
+        self.assertLess(answer["software"][1]["step_s"], step)
+
+    def test_a_question_without_software_is_answered_for_the_one_measured_best(self):
+        answer = self.good_json("plan", "--model", "1T", "--cluster", "dgx2x32", "--micro-batch", "5",
+                                "--tp", "2", "-o", "plan.json")
+        self.assertEqual([line["software"] for line in answer["software"]],
+                         ["deepspeed_infinity", "own", None])
+        simulated = self.good_json("simulate", "plan.json")
+        self.assertEqual(simulated["time"]["step_s"], answer["time"]["step_s"])
+        self.assertEqual(json.loads(self.read("plan.json"))["made_with"]["software"],
+                         "deepspeed_infinity")
+
     def test_the_first_line_is_the_verdict(self):
         answer = json.loads(asked_once(*PINNED, "--json", "--threads", "1"))
-        line = asked_once(*PINNED).split("\n\n", 1)[0]
+        line = asked_once(*PINNED, "--details").split("\n\n", 1)[0]
         self.assertEqual(" ".join(line.split()), answer["verdict"])
         self.assertRegex(
             answer["verdict"],
@@ -375,7 +399,7 @@ class Plans(CliTest):
         )
         result = self.zplan("plan", "--model", "1T", "--cluster", "dgx2", "--optimizer", "gpu")
         self.assertEqual(result.returncode, INFEASIBLE)
-        self.assertTrue(result.stdout.startswith("no: zero-infinity-1t does not fit on dgx2: "))
+        self.assertTrue(result.stdout.startswith("No: zero-infinity-1t does not fit on dgx2: "))
 
     def test_the_split_of_the_step_adds_up_to_100_percent_as_printed(self):
         for question in (TINY, (*TINY, "--pp", "2", "--tp", "1", "--simulations", "1"),
@@ -384,13 +408,13 @@ class Plans(CliTest):
             self.assertAlmostEqual(sum(part["percent"] for part in split["parts"]), 100, places=9)
             parts = sum(part["time_s"] for part in split["parts"])
             self.assertAlmostEqual(parts / split["step_s"], 1, places=9)
-            text = " ".join(self.good("plan", *question).split())
+            text = " ".join(self.good("plan", *question, "--details").split())
             words = re.search(r"Split ((?:[^=%]* [0-9.]+ %,? ?)+)= 100 % of the step", text).group(1)
             shares = re.findall(r"([0-9]+)\.([0-9]) %", words)
             self.assertEqual(sum(10 * int(a) + int(b) for a, b in shares), 1000, words)
 
     def test_citations_stand_at_the_end(self):
-        text = asked_once(*GPT2)
+        text = asked_once(*GPT2, "--details")
         body, sources = text.split("\nSources ")
         self.assertNotRegex(body, r"\[[A-Z][a-z]+[0-9]{2}")
         self.assertIn("--sources", sources)
@@ -407,7 +431,7 @@ class Plans(CliTest):
     def test_next_commands_work(self):
         text = self.good(*TINY)
         typed = [line for line in text.splitlines() if "./zplan " in line]
-        self.assertEqual(len(typed), 3)
+        self.assertEqual(len(typed), 2)
         for line in typed:
             self.good(*line.split("./zplan ", 1)[1].split())
         text = self.good(*TINY, "--optimizer", "nvme", "--tp", "1", "--pp", "1", "-o", "drive.json")
@@ -433,7 +457,7 @@ class Simulations(CliTest):
                              ("tiny-gemma", "6 N + attention's flop per token"),
                              ("tiny-moe", "flop per token, N active")):
             text = self.good("plan", "--model", model, "--cluster", "workstation", "--dp", "4",
-                             "--tp", "1", "--pp", "1", "--simulations", "1")
+                             "--tp", "1", "--pp", "1", "--simulations", "1", "--details")
             self.assertIn(words, text, model)
 
     def test_simulation_has_the_keys_of_its_schema(self):
@@ -576,8 +600,10 @@ class Memory(CliTest):
     def test_what_another_stack_would_hold(self):
         self.good("plan", "--model", "llama3-8b", "--cluster", "dgx-h100", "--stack", "megatron_core",
                   "--simulations", "1", "-o", "plan.json")
-        own = self.good_json("memory", "plan.json")["memory"]
-        other = self.good_json("memory", "plan.json", "--stack", "megatron_core")["memory"]
+        other = self.good_json("memory", "plan.json")["memory"]  # the file keeps its software
+        own = self.zplan("memory", "plan.json", "--for", "zplan", "--json")
+        self.assertIn("planned for Megatron-LM 2025, predicted with zplan (--for)", own.stderr)
+        own = json.loads(own.stdout)["memory"]
         self.assertEqual(own["classes"], other["classes"], "no offset changes")
         self.assertGreater(other["allocator"]["live_bytes"], own["allocator"]["live_bytes"])
 

@@ -370,13 +370,16 @@ std::string next_part(const FoundPlan& best, const PlanCommand& command) {
   return out;
 }
 
-// What was found, for people and as JSON; the rest of the facts is known by now.
-void say_plan(Sheet& out, const FoundPlan& best) {
-  const Sheet time = time_sheet(best.planned, best.time, kLabelWidth);
+// What is known of the plan that was found.
+void add_plan_facts(Sheet& out, const FoundPlan& best) {
   out.facts({{"plan", as_json(to_json(best.planned.plan))},
              {"memory", memory_sheet(best.memory, kLabelWidth)},
-             {"time", time},
+             {"time", time_sheet(best.planned, best.time, kLabelWidth)},
              {"fingerprint", best.planned.fingerprint}});
+}
+
+// The same for people; the rest of the facts is known by now.
+void say_plan(Sheet& out, const FoundPlan& best) {
   out.print(over_text(best.memory));
   std::string_view label = "Plan";
   for (const std::string& line : plan_lines(best.planned.plan, best.planned.model))
@@ -386,6 +389,7 @@ void say_plan(Sheet& out, const FoundPlan& best) {
   out.labelled("Memory", out["memory"].words);
   if (!out["fits"].is_left_out()) out.entry("", "fits {fits}");
   out.print("\n");
+  const Sheet time = time_sheet(best.planned, best.time, kLabelWidth);
   out.labelled("Time", time.text());
   out.entry("Split", "{}", {split_line(best.time.split)});
   out.entry("Certainty", "{}", {time["certainty"].words});
@@ -444,6 +448,7 @@ Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
              {"memory_calibration", memory_calibration_value(answer.memory_calibration)},
              {"sources", sources_value(answer, command.sources)},
              {"software", software_value(answer)}});
+  if (answer.best) add_plan_facts(out, *answer.best);
   if (!command.details) {
     out.show({"anchors", "memory_calibration"});
     out.print(first_screen(answer, command));

@@ -406,7 +406,7 @@ std::string first_screen(const Answer& answer, const PlanCommand& command) {
 
 Value software_value(const Answer& answer) {
   return each(answer.software, [&](const SoftwareLine& line) {
-    return Sheet{{"software", line.profile.empty() ? left_out() : Value(line.profile)},
+    return Sheet{{"software", line.profile.empty() ? Value(nullptr) : Value(line.profile)},
                  {"title", line.title},
                  {"step_s", line.step},
                  {"low_s", line.interval ? Value(line.interval->low) : nullptr},

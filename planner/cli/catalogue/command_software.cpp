@@ -59,7 +59,7 @@ Sheet profile_sheet(const StackProfile& profile, const std::vector<StackProfile>
   return {{"profile", profile.name},
           {"names", typed_names(profile, all)},
           {"title", software_title(profile)},
-          {"exported_as", profile.target.empty() ? left_out() : Value(profile.target)},
+          {"exported_as", profile.target.empty() ? Value(nullptr) : Value(profile.target)},
           {"states_memory", profile.memory.given},
           {"description", profile.description},
           {"runs", count},
