@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/core/error.h"
 #include "planner/core/units.h"
 #include "planner/plan/choices.h"
 #include "planner/plan/constraint.h"
@@ -26,6 +27,12 @@ struct SoftwarePlans {
   std::function<std::string(const Plan&)> why_not;
 
   bool has(const Plan& plan) const { return as_run(plan) == plan; }
+};
+
+// The software runs none of the plans that the pins leave.
+class CannotRun : public Error {
+ public:
+  explicit CannotRun(const std::string& why) : Error(ExitCode::kBadInput, why) {}
 };
 
 // Decisions are named by their pointers, "/parallel/tp": those of a row of choices.h.

@@ -443,7 +443,7 @@ std::vector<Plan> as_run(const std::vector<Plan>& plans, const SoftwarePlans& so
     if (run && seen.insert(to_json(*run)).second) kept.push_back(*std::move(run));
   }
   if (kept.empty())
-    throw_bad_input(
+    throw CannotRun(
         fmt::format("{} runs none of {} plans under the other options; of one of them {}",
                     software.title, plans.size(), software.why_not(plans.front())));
   return kept;

@@ -74,8 +74,12 @@ class Files {
   Files(const Framework& framework, const ModelConfig& model, const Cluster& cluster,
         const Pins& asked)
       : framework_(framework), model_(model), cluster_(cluster) {
-    for (const Decision& row : kChoices)
-      if (is_of_the_plan(row) || asked.has(row.pointer)) kept_.push_back(&row);
+    for (const Decision& row : kChoices) {
+      if (asked.has(row.pointer))
+        pinned_.push_back(&row);
+      else if (is_of_the_plan(row))
+        kept_.push_back(&row);
+    }
   }
 
   // What is refused of the plan without tensor parallelism and a pipeline is refused with them,
@@ -144,6 +148,7 @@ class Files {
       for (const DecisionChange& change : plan_difference(plan, setup.plan)) {
         if (does_as_planned(setup, change.pointer)) continue;
         const Decision& row = decision(change.pointer);
+        if (std::ranges::find(pinned_, &row) != pinned_.end()) continue;
         if (std::ranges::find(kept_, &row) == kept_.end())
           trip.decided.emplace_back(&row, row.field.get(setup.plan));
         else if (trip.refusal.empty())
@@ -159,7 +164,7 @@ class Files {
   const Framework& framework_;
   const ModelConfig model_;
   const Cluster cluster_;
-  std::vector<const Decision*> kept_;
+  std::vector<const Decision*> kept_, pinned_;
   std::mutex mutex_;
   std::map<std::string, RoundTrip> known_;
 };

@@ -21,9 +21,9 @@
 
 namespace zplan {
 
-// `asked`: what the user pinned, which the software must not decide otherwise. Nothing where the
-// software can run every plan, as our own executor does. Throws Error where a statement of the
-// profile is no constraint.
+// `asked`: what the user pinned. That the software runs it so is the user's word, whatever its
+// files can say. Nothing where the software can run every plan, as our own executor does. Throws
+// Error where a statement of the profile is no constraint.
 std::optional<SoftwarePlans> plans_of(const StackProfile& software, const ModelConfig& model,
                                       const Cluster& cluster, const Pins& asked);
 

@@ -147,7 +147,7 @@ class Sizes(CliTest):
         )
 
     def test_model_that_fits_nowhere(self):
-        result = self.zplan("--model", "1T", "--cluster", "workstation", "-o", "plan.json")
+        result = self.zplan("--model", "1T", "--cluster", "workstation", "-o", "plan.json", "--details")
         self.assertEqual(result.returncode, INFEASIBLE)
         self.assertEqual(result.stderr, "")  # the answer says it
         for words in ("does not fit on workstation", "needed", "there", "Tried"):

@@ -9,7 +9,7 @@ QUESTION = (
     *("--model", "gpt2-355m", "--cluster", "rtx4090-12ssd", "--gpu-indices", "0"),
     *("--dp", "1", "--tp", "1", "--pp", "1", "--global-batch", "64", "--micro-batch", "64"),
     *("--zero", "0", "--gather", "layer", "--params", "gpu", "--grads", "gpu"),
-    *("--optimizer", "gpu"),
+    *("--optimizer", "gpu", "--for", "zplan"),
 )
 FAMILIES = ["-", "Chen16", "Korthikanti22", "Jain20", "Huang20", "Pudipeddi20", "Liao24", "-"]
 

@@ -62,7 +62,7 @@ class HuggingFace(CliTest):
         for typed in ("my-llama", "./my-llama", "my-llama/config.json", self.path("my-llama")):  # fmt: skip
             model = self.good_json("models", typed)["models"][0]
             self.assertEqual((model["name"], model["parameters"]), ("my-llama", 1235814400))
-        text = self.good("--model", "my-llama", "--cluster", "dgx-h100x8", *QUICK)
+        text = self.good("--model", "my-llama", "--cluster", "dgx-h100x8", *QUICK, "--details")
         self.assertIn("my-llama: 1.2", text)
         self.assertIn("sequence assumed: 8192 tokens", text)
         self.assertIn('"llama3" of /rope_scaling/rope_type', text)

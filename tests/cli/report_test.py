@@ -124,7 +124,8 @@ class Page(CliTest):
             self.assertLess(abs(fastest / data["plans"][0]["time"]["step_s"] - 1), 0.03)
 
     def test_doubts_of_the_answer_are_shown(self):
-        answer = self.good("plan", "--model", "10B", "--cluster", "dgx2", "-o", "plan.json")
+        answer = self.good("plan", "--model", "10B", "--cluster", "dgx2", "--for", "zplan", "-o",
+                           "plan.json", "--details")
         said = re.search(r"^Certainty +(.*?)\n\n", answer, re.DOTALL | re.MULTILINE).group(1)
         text = self.page("plan.json")
         doubts = json.loads(DATA.search(text).group(1))["plans"][0]["doubts"]

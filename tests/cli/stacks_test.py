@@ -15,10 +15,11 @@ class Stacks(CliTest):
         self.assertIs(plan["overlap"]["gradients"], False)
         self.assertIs(plan["dropout"], True)
 
-    def test_our_own_is_the_default(self):
+    def test_our_own_has_two_names(self):
         question = ("plan", "--model", "gpt2-124m", "--cluster", "dgx2", "--dp", "2",
                     "--simulations", "1", "--json")  # fmt: skip
-        self.assertEqual(self.good(*question), self.good(*question, "--stack", "own"))
+        self.assertEqual(self.good(*question, "--for", "zplan"),
+                         self.good(*question, "--stack", "own"))
 
     def test_what_is_pinned_stays(self):
         plan = self.good_json("plan", *QUESTION, "--stack", "megatron2022", "--kernel-set",
@@ -26,7 +27,7 @@ class Stacks(CliTest):
         self.assertEqual(plan["kernel_set"], "cuda.sm80.bf16")
 
     def test_simulating_changes_costs_only(self):
-        self.good("plan", *QUESTION, "-o", "plan.json")
+        self.good("plan", *QUESTION, "--for", "zplan", "-o", "plan.json")
         own = self.good_json("simulate", "plan.json")
         result = self.zplan("simulate", "plan.json", "--stack", "megatron2022", "--json")
         self.assertEqual(result.returncode, OK)
@@ -37,9 +38,9 @@ class Stacks(CliTest):
 
     def test_heads_without_a_fused_kernel_store_their_scores_and_the_answer_says_why(self):
         question = ("plan", "--model", "gemma2-9b", "--cluster", "dgx-a100", "--zero", "3", "--pp",
-                    "1", "--micro-batch", "1", "--global-batch", "64")
+                    "1", "--micro-batch", "1", "--global-batch", "64", "--for", "zplan")
         text = self.good(*question)
-        self.assertIn("cuda.sm80.bf16.unfused: ", text)
+        self.assertIn("cuda.sm80.bf16.unfused: ", self.good(*question, "--details"))
         self.assertIn("cuDNN has no fused attention for heads of 256", " ".join(text.split()))
         answer = self.good_json(*question)
         self.assertTrue(answer["time"]["attention"].startswith("scores of attention are stored"))
@@ -78,13 +79,13 @@ class Stacks(CliTest):
         self.assertEqual(held["gated"], 2 * tokens * ffn * layers)
         self.assertEqual(held["gelu"], 0)
         self.assertLessEqual(allocator["before_update_bytes"], allocator["live_bytes"])
-        own = self.good_json(*question)["memory"]["allocator"]
+        own = self.good_json(*question, "--for", "zplan")["memory"]["allocator"]
         self.assertEqual(own["held"]["job"], own["live_bytes"])
-        self.assertNotIn("held there beside", self.good(*question))
+        self.assertNotIn("held there beside", self.good(*question, "--for", "zplan"))
 
     def test_an_unknown_one_is_named(self):
         self.bad(BAD_INPUT, "plan", *QUESTION, "--stack", "megatron2023",
-                 says=("unknown stack", "megatron2022"))
+                 says=("--for: expected a software", "did you mean", "zplan software"))
 
 
 if __name__ == "__main__":

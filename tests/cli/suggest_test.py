@@ -39,7 +39,7 @@ class Suggest(CliTest):
         self.assertLessEqual(len(answer["suggestions"]), 5)
 
     def test_kernels_of_our_own_are_calibrated_at_once(self):
-        runs = {row["measure"]: row["run"] for row in self.good_json(*SMALL)["measurements"]}
+        runs = {row["measure"]: row["run"] for row in self.good_json(*SMALL, "--for", "zplan")["measurements"]}
         calibrated = [what for what, run in runs.items() if "calibrate --device cuda" in run[0]]
         alone = [what for what in calibrated if what.startswith("one device alone")]
         self.assertEqual(len(alone), 1)
@@ -82,7 +82,7 @@ class Suggest(CliTest):
 
     def test_drives_are_measured_where_a_plan_uses_them(self):
         rows = self.good_json("calibrate", "--suggest", "--model", "1T", "--cluster", "dgx2",
-                              "--simulations", "2")["measurements"]  # fmt: skip
+                              "--simulations", "2", "--for", "zplan")["measurements"]  # fmt: skip
         fio = [row for row in rows if row["run"][0].startswith("fio ")]
         self.assertEqual([row["tells"] for row in fio], [["drive_rates"]])
 

@@ -14,6 +14,7 @@
 #include "planner/cli/answer/plan_worlds.h"
 #include "planner/cli/frame/interrupt.h"
 #include "planner/cli/frame/progress.h"
+#include "planner/cli/frame/question_options.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/expert_load.h"
 #include "planner/cli/predict/measured_use.h"
@@ -143,8 +144,21 @@ std::int64_t budget_of(const PlanCommand& command) {
   return command.budget.value_or(command.time.value < 0 ? kUsualBudget : kMostBudget);
 }
 
-// With the software that the command names; without a name with our own executor.
-Answer answer_for(const PlanCommand& typed) {
+// What the pins ask of the software and its files cannot say is taken as the user says it: then all
+// plans that the pins leave are looked at.
+std::string take_word_for(Pins& pins, const ModelConfig& model, const Cluster& cluster) {
+  try {
+    enumerate(model, cluster, pins);
+  } catch (const CannotRun& why) {
+    pins.software.reset();
+    return why.what();
+  }
+  return "";
+}
+
+// With the software that the command names; without a name with our own executor. `asked`: by the
+// user.
+Answer answer_for(const PlanCommand& typed, bool asked) {
   const auto begin = Clock::now();
   const InterruptGuard guard;
   PlanCommand command = typed;
@@ -168,7 +182,10 @@ Answer answer_for(const PlanCommand& typed) {
   StackUse use = find_stack_use(command.stack, command.anchor, &answer.cluster);
   command.pins.constraints = constraints_of(command);
   learn_measured_of_question(command, command.pins, answer.model, answer.cluster, use);
+  const bool is_pinned = !pinned_option(command.pins).empty() || !command.pins.constraints.empty();
   plan_for_software(use, answer.model, answer.cluster, command.pins);
+  if (asked && is_pinned && command.pins.software)
+    answer.not_said = take_word_for(command.pins, answer.model, answer.cluster);
   answer.cluster = varied(std::move(answer.cluster), command.changes);
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
   Progress progress;
@@ -240,10 +257,10 @@ bool has_all(const std::vector<std::string>& all, const std::vector<std::string>
 // Asks for one software after the other, those that speak best for the question first.
 class MeasuredAnswer {
  public:
-  explicit MeasuredAnswer(const PlanCommand& command)
-      : command_(command),
-        left_(software_for(load_cluster(command.cluster),
-                           parameter_count(load_named_model(command.model).model))) {
+  explicit MeasuredAnswer(const PlanCommand& command) : command_(command) {
+    const Cluster cluster = load_cluster(command.cluster);
+    require_kernel_set(command, cluster);
+    left_ = software_for(cluster, parameter_count(load_named_model(command.model).model));
     if (command.pins.values().train.has_lora()) prefer_hugging_face();
   }
 
@@ -294,7 +311,7 @@ class MeasuredAnswer {
     PlanCommand command = command_;
     command.stack = software.profile.name;
     try {
-      Answer answer = answer_for(command);
+      Answer answer = answer_for(command, false);
       answer.has_chosen_software = true;
       return fits(answer) ? std::optional(std::move(answer)) : std::nullopt;
     } catch (const Error& error) {  // it runs none of the plans that the pins leave
@@ -310,12 +327,11 @@ class MeasuredAnswer {
 }  // namespace
 
 Answer find_answer(const PlanCommand& typed) {
-  const bool names_software =
-      !typed.stack.empty() || !typed.anchor.empty() || !typed.measured.is_empty();
+  const bool names_software = !typed.stack.empty() || !typed.anchor.empty();
   const InterruptGuard guard;
   if (!names_software)
     if (std::optional<Answer> answer = MeasuredAnswer(typed).find()) return *std::move(answer);
-  return answer_for(typed);
+  return answer_for(typed, true);
 }
 
 PlanCommand with_software_of(PlanCommand question, const Answer& answer) {

@@ -47,6 +47,7 @@ struct Answer {
   Evidence evidence;                           // of the software whose rates the cluster has
   bool has_chosen_software = false;            // nobody asked for it
   std::string calibration{};                   // the file of --anchor
+  std::string not_said{};                      // what the software's files cannot say of the pins
   std::vector<SoftwareLine> software{};        // only where it was asked for
   Pins pins;                                   // those of the stack, too
   std::optional<Seconds> elapsed;              // only when asked for: differs from call to call

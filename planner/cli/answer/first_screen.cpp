@@ -263,6 +263,9 @@ std::string doubts(const Answer& answer) {
     else
       others.push_back(one);
   }
+  const std::string& attention = answer.best->time.attention;
+  if (!attention.empty()) others.push_back(attention);
+  if (!answer.not_said.empty()) others.push_back(answer.not_said);
   if (!unmeasured.empty())
     others.insert(others.begin(), "its rates were fitted to no run " + joined(unmeasured, ", "));
   return joined(others, "; ");

@@ -21,7 +21,7 @@ constexpr VerbLine kVerbs[] = {
     {Verb::kCompare, "compare", "plans, hardware, measured runs"},
     {Verb::kExplain, "explain", "why this plan, why this number"},
     {Verb::kRun, "run, export", "train here, or with other software"},
-    {Verb::kLookUp, "look up", "names, formats, completion"},
+    {Verb::kLookUp, "look up", "names and formats"},
 };
 
 const DescribedOption* find(const DescribedCommand& command, std::string_view name) {

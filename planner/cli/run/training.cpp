@@ -30,9 +30,6 @@ const KernelSet& in_format(const KernelSet& set, DType format) {
 
 ReadPlan runnable_plan(const RunCommand& command) {
   ReadPlan read = read_plan(command.plan);
-  if (read.seal && !read.seal->software.empty())
-    complain(fmt::format("{}: planned for {}; zplan runs it with its own executor", command.plan,
-                         software_title(load_stack(read.seal->software))));
   Plan& plan = read.plan;
   const KernelSet& set = find_kernel_set(plan.kernel_set);
   const auto refuse = [&](const char* what) {
@@ -50,6 +47,9 @@ ReadPlan runnable_plan(const RunCommand& command) {
         "tiny-gpt --cluster workstation -o plan.json");
   }
   if (on_cuda && !command.dtype.empty()) refuse("has one number format; --dtype is for CPUs");
+  if (read.seal && !read.seal->software.empty())
+    complain(fmt::format("{}: planned for {}; zplan runs it with its own executor", command.plan,
+                         software_title(load_stack(read.seal->software))));
   if (command.dtype.empty()) return read;
   plan.kernel_set = in_format(set, command.dtype == "f64" ? DType::kF64 : DType::kF32).id;
   plan.precision = default_recipe(plan.kernel_set);
