@@ -49,8 +49,10 @@ enum class MemoryQuantity : std::uint8_t {
   kGroupedLibraries,
   kUnevenExperts,
   kWeightCodes,
+  kUnitBuckets,
+  kWholeUnitBuckets,
 };
-inline constexpr std::size_t kMemoryQuantityCount = 36;
+inline constexpr std::size_t kMemoryQuantityCount = 38;
 
 struct MemoryQuantityRow {
   MemoryQuantity quantity;

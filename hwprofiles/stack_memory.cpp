@@ -90,6 +90,12 @@ constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
      "copies of layers' matrices in the format of products that are cast to codes, beside the "
      "parameters, always: one for each way in which a product takes them, where each takes them "
      "in one block"},
+    {kUnitBuckets, "unit_buckets", false, kMostEach,
+     "bytes per parameter of what is gathered together, where parameters are sharded: the flat "
+     "buffer "
+     "through which its gradients leave"},
+    {kWholeUnitBuckets, "whole_unit_buckets", false, kMostEach,
+     "the same where each rank keeps the parameters whole"},
 }};
 
 double read_number(const MemoryQuantityRow& row, const JsonNode& node) {

@@ -40,8 +40,8 @@ std::vector<std::string> lasting(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[i];
     if (word == "--threads" || word == "--time") ++i;  // and its value
     const bool passing = word.starts_with("--threads") || word.starts_with("--time") ||
-                         word == "--json" || word == "--details" || word == "--timing" || word == "--exhaustive" ||
-                         word == "--sources";
+                         word == "--json" || word == "--details" || word == "--timing" ||
+                         word == "--exhaustive" || word == "--sources";
     if (!passing) kept.push_back(word);
   }
   return kept;
@@ -71,6 +71,13 @@ void check_measured(const Measured& measured, const std::string& plan) {
     throw_bad_input("--of: expected --measured beside it, as in: --measured 5.2s --of plan.json");
 }
 
+void add_constraints(Syntax& syntax, PlanCommand& command) {
+  syntax.texts("--only", command.only, "KEY=VALUES",
+               "Only plans with one of these values: zero=2,3, tp=1..8; may be repeated");
+  syntax.texts("--not", command.never, "KEY[=VALUES]",
+               "No plans with: optimizer=nvme; offload, nvme, recomputation, tensor ..");
+}
+
 void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("-m,--model", command.model, "M",
               "Model: a name (zplan models), a .json file, or a folder of Hugging Face");
@@ -83,10 +90,7 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   add_changes(syntax, command.changes);
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
-  syntax.texts("--only", command.only, "KEY=VALUES",
-               "Only plans with one of these values: zero=2,3, tp=1..8; may be repeated");
-  syntax.texts("--not", command.never, "KEY[=VALUES]",
-               "No plans with: optimizer=nvme; offload, nvme, recomputation, tensor ..");
+  add_constraints(syntax, command);
   syntax.parsed("--max-gpu-memory", "SIZE", "Of each GPU, that a plan may take at most, e.g. 60GiB",
                 [&command](const std::string& word) {
                   const auto size = parse_bytes(word);
@@ -151,6 +155,7 @@ void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
   add_changes(syntax, question.changes);
   pins.add("/batch/global_batch", syntax, question.pins);
   pins.add("/batch/sequence", syntax, question.pins);
+  add_constraints(syntax, question);
   add_effort(syntax, question);
   syntax.flag("--ignore-capacity", question.ignore_capacity,
               "Also of a plan that does not fit, or the one that is least over");
@@ -181,7 +186,10 @@ void require_one_source(const PlanSource& source, std::string_view subcommand) {
         one ? ", got --cluster alone" : "", subcommand, subcommand));
   }
   if (source.plan.empty()) return require_both(question, fmt::format("zplan {}", subcommand));
-  const std::string option = asks ? "--model" : pinned_option(question.pins);
+  const std::string option = asks                      ? "--model"
+                             : !question.only.empty()  ? "--only"
+                             : !question.never.empty() ? "--not"
+                                                       : pinned_option(question.pins);
   if (!option.empty())
     throw_bad_input(fmt::format("{}: expected no plan file, which has decided it already, got {}",
                                 option, in_quotes(source.plan)));

@@ -165,7 +165,7 @@ std::optional<ModelConfig> megatron_bridge_model(const JsonNode& root) {
 Setup read_megatron_bridge(const JsonNode& root, const Surroundings& around) {
   const Tables tables;
   ConfigReader config = options_of_fields(root, tables);
-  Setup out{.version = tables.fields.version(), .stack = "megatron_core"};
+  Setup out{.version = tables.fields.version(), .stack = "megatron_bridge"};
   out.plan.model = around.model.name;
   const KeysToPlan to{config, around, out.plan};
   with_fields_named([&] {
