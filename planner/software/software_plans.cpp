@@ -157,8 +157,6 @@ class Files {
     RoundTrip trip;
     try {
       const Setup setup = read_back(framework_, plan, model_, cluster_);
-      for (const Finding& finding : setup.findings)
-        if (finding.trouble == Trouble::kError) trip.refusal = finding.message;
       std::string_view reason;
       for (const DecisionChange& change : plan_difference(plan, setup.plan)) {
         if (does_as_planned(setup, change.pointer)) continue;
@@ -170,6 +168,9 @@ class Files {
           std::tie(trip.refusal, reason) =
               std::pair(refusal_of(row, change, plan, setup.plan), row.pointer);
       }
+      for (const Finding& finding : setup.findings)
+        if (finding.trouble == Trouble::kError && trip.refusal.empty())
+          trip.refusal = finding.message;
     } catch (const Error& error) {
       trip.refusal = error.what();
     }

@@ -39,8 +39,7 @@ constexpr std::string_view kPrecisions[] = {"bf16_mixed",
 
 // What changes the step and is not in a Plan.
 constexpr std::pair<std::string_view, std::string_view> kNotModelled[] = {
-    {"train.rampup_batch_size", "the batch is counted as it is at the end"},
-    {"model.window_size", "attention is counted over all tokens"}};
+    {"train.rampup_batch_size", "the batch is counted as it is at the end"}};
 
 struct Tables {
   const KeyTable& fields = KeyTable::of("megatron_bridge.json");
