@@ -205,6 +205,7 @@ constexpr Flavor kFlavors[] = {{"llama3", "8B", "llama3-8b"},
                                {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
                                {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
                                {"deepseek_v3", "236B", "deepseek-v2"},
+                               {"deepseek_v3", "671B", "deepseek-v3"},
                                {"gpt_oss", "20b", "gpt-oss-20b"},
                                {"gpt_oss", "120b", "gpt-oss-120b"}};
 
