@@ -50,8 +50,10 @@ enum class MemoryQuantity : std::uint8_t {
   kUnevenExperts,
   kWeightCodes,
   kHostBuffers,
+  kUnitBuckets,
+  kWholeUnitBuckets,
 };
-inline constexpr std::size_t kMemoryQuantityCount = 37;
+inline constexpr std::size_t kMemoryQuantityCount = 39;
 
 struct MemoryQuantityRow {
   MemoryQuantity quantity;

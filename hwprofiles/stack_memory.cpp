@@ -93,6 +93,12 @@ constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
     {kHostBuffers, "host_buffers", false, kMostEach,
      "bytes of host memory for each byte that lives there: buffers beside it, and what loading the "
      "model needs; 0: nothing beside it"},
+    {kUnitBuckets, "unit_buckets", false, kMostEach,
+     "bytes per parameter of what is gathered together, where parameters are sharded: the flat "
+     "buffer "
+     "through which its gradients leave"},
+    {kWholeUnitBuckets, "whole_unit_buckets", false, kMostEach,
+     "the same where each rank keeps the parameters whole"},
 }};
 
 double read_number(const MemoryQuantityRow& row, const JsonNode& node) {

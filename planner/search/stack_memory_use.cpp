@@ -148,7 +148,20 @@ class Held {
       return buffer.category == Category::kGradients &&
              (buffer.shards > 1 || buffer.tier != Tier::kGpu);
     });
-    return leave ? at(kBuckets) : 0;
+    return leave ? at(kBuckets) + unit_buckets() : 0;
+  }
+  // Of the mean unit of a layer.
+  double unit_buckets() const {
+    double elements = 0, units = 0;
+    bool is_sharded = false;
+    for (const UnitHome& home : own_.homes) {
+      if (!job_.units[home.unit].per_layer) continue;
+      elements += static_cast<double>(job_.units[home.unit].elements);
+      units += 1;
+      is_sharded |= !home.param.shards.empty();
+    }
+    const double each = at(is_sharded ? kUnitBuckets : kWholeUnitBuckets);
+    return units == 0 ? 0 : each * elements / units;
   }
   // Buckets hold the gradients that ranks with copies of them sum while backward runs.
   double reducer() const {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -71,13 +72,17 @@ struct RoundTrip {
 // Written and read once for plans that are alike to a framework.
 class Files {
  public:
-  Files(const Framework& framework, const ModelConfig& model, const Cluster& cluster,
-        const Pins& asked)
-      : framework_(framework), model_(model), cluster_(cluster) {
+  Files(const StackProfile& software, const ModelConfig& model, const Cluster& cluster,
+        const Pins& asked, Pinned pinned)
+      : framework_(find_framework(software.target)),
+        fused_(software.fused),
+        model_(model),
+        cluster_(cluster) {
     for (const Decision& row : kChoices) {
-      if (asked.has(row.pointer))
+      const bool is_asked_type = row.varied == Varied::kRecipe && !asked.recipes.empty();
+      if (pinned == Pinned::kUsersWord && asked.has(row.pointer))
         pinned_.push_back(&row);
-      else if (is_of_the_plan(row))
+      else if (is_of_the_plan(row) || asked.has(row.pointer) || is_asked_type)
         kept_.push_back(&row);
     }
   }
@@ -139,22 +144,37 @@ class Files {
     return key;
   }
 
+  // Where ranks are cut otherwise there are more replicas, which is no reason.
+  static constexpr std::string_view kReplicas = "/parallel/dp";
+
+  static std::string refusal_of(const Decision& row, const DecisionChange& change, const Plan& plan,
+                                const Plan& run) {
+    if (row.varied == Varied::kRecipe)
+      return fmt::format("it has no --precision {} and runs {}", recipe_name(recipe_index(plan)),
+                         recipe_name(recipe_index(run)));
+    const std::string_view words = row.option.name.empty() ? row.pointer : row.option.name;
+    return fmt::format("it has no {} {} and runs {}", words, change.before, change.after);
+  }
+
   RoundTrip written_and_read(const Plan& plan) const {
     RoundTrip trip;
     try {
       const Setup setup = read_back(framework_, plan, model_, cluster_);
-      for (const Finding& finding : setup.findings)
-        if (finding.trouble == Trouble::kError) trip.refusal = finding.message;
+      std::string_view reason;
       for (const DecisionChange& change : plan_difference(plan, setup.plan)) {
         if (does_as_planned(setup, change.pointer)) continue;
+        if (change.pointer == "/kernel_set" && !fused_) continue;  // which no file says
         const Decision& row = decision(change.pointer);
         if (std::ranges::find(pinned_, &row) != pinned_.end()) continue;
         if (std::ranges::find(kept_, &row) == kept_.end())
           trip.decided.emplace_back(&row, row.field.get(setup.plan));
-        else if (trip.refusal.empty())
-          trip.refusal = fmt::format("it runs {} {} in place of {}", change.pointer, change.after,
-                                     change.before);
+        else if (trip.refusal.empty() || reason == kReplicas)
+          std::tie(trip.refusal, reason) =
+              std::pair(refusal_of(row, change, plan, setup.plan), row.pointer);
       }
+      for (const Finding& finding : setup.findings)
+        if (finding.trouble == Trouble::kError && trip.refusal.empty())
+          trip.refusal = finding.message;
     } catch (const Error& error) {
       trip.refusal = error.what();
     }
@@ -162,6 +182,7 @@ class Files {
   }
 
   const Framework& framework_;
+  const bool fused_;  // its attention
   const ModelConfig model_;
   const Cluster cluster_;
   std::vector<const Decision*> kept_, pinned_;
@@ -172,28 +193,27 @@ class Files {
 }  // namespace
 
 std::optional<SoftwarePlans> plans_of(const StackProfile& software, const ModelConfig& model,
-                                      const Cluster& cluster, const Pins& asked) {
+                                      const Cluster& cluster, const Pins& asked, Pinned pinned) {
   const ExpressedPlans& texts = software.expressed;
   if (software.target.empty() && texts.only.empty() && texts.never.empty()) return std::nullopt;
   const auto stated = std::make_shared<const Stated>(texts);
-  const auto files =
-      software.target.empty()
-          ? nullptr
-          : std::make_shared<Files>(find_framework(software.target), model, cluster, asked);
+  const auto files = software.target.empty()
+                         ? nullptr
+                         : std::make_shared<Files>(software, model, cluster, asked, pinned);
   SoftwarePlans plans{.title = software_title(software), .as_run = {}, .why_not = {}};
-  plans.as_run = [stated, files](const Plan& plan) -> std::optional<Plan> {
+  plans.as_run = [stated, files, shape = shape_of(model)](const Plan& plan) -> std::optional<Plan> {
     if (!stated->broken_by(plan).empty()) return std::nullopt;
     if (files == nullptr) return plan;
     const RoundTrip trip = files->of(plan);
     if (!trip.refusal.empty()) return std::nullopt;
     Plan run = plan;
     for (const auto& [row, setting] : trip.decided) row->field.set(run, setting);
-    return run;
+    return illegal(run, shape) ? std::nullopt : std::optional(run);
   };
-  plans.why_not = [stated, files](const Plan& plan) {
+  plans.why_not = [stated, files, as_run = plans.as_run](const Plan& plan) {
     std::string why = stated->broken_by(plan);
     if (why.empty() && files != nullptr) why = files->of(plan).refusal;
-    return why;
+    return why.empty() && !as_run(plan) ? "what its files say instead is no plan" : why;
   };
   return plans;
 }

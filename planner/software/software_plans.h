@@ -12,6 +12,7 @@
 // ZeRO stage) is refused with them, too.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "hwprofiles/hw_profile.h"
@@ -21,10 +22,15 @@
 
 namespace zplan {
 
-// `asked`: what the user pinned. That the software runs it so is the user's word, whatever its
-// files can say. Nothing where the software can run every plan, as our own executor does. Throws
-// Error where a statement of the profile is no constraint.
+// Whether what the user pinned has to be said by the files, or whether that the software runs it so
+// is the user's word, whatever its files can say.
+enum class Pinned : std::uint8_t { kSaid, kUsersWord };
+
+// `asked`: what the user pinned, which the software must not decide otherwise. Nothing where the
+// software can run every plan, as our own executor does. Throws Error where a statement of the
+// profile is no constraint.
 std::optional<SoftwarePlans> plans_of(const StackProfile& software, const ModelConfig& model,
-                                      const Cluster& cluster, const Pins& asked);
+                                      const Cluster& cluster, const Pins& asked,
+                                      Pinned pinned = Pinned::kSaid);
 
 }  // namespace zplan

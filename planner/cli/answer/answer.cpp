@@ -27,6 +27,7 @@
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/device_kernels.h"
 #include "planner/software/choice.h"
+#include "planner/software/software_plans.h"
 
 namespace zplan {
 namespace {
@@ -144,16 +145,24 @@ std::int64_t budget_of(const PlanCommand& command) {
   return command.budget.value_or(command.time.value < 0 ? kUsualBudget : kMostBudget);
 }
 
-// What the pins ask of the software and its files cannot say is taken as the user says it: then all
-// plans that the pins leave are looked at.
-std::string take_word_for(Pins& pins, const ModelConfig& model, const Cluster& cluster) {
-  try {
-    enumerate(model, cluster, pins);
-  } catch (const CannotRun& why) {
-    pins.software.reset();
-    return why.what();
-  }
-  return "";
+// What the pins ask of the software and its files cannot say is taken as the user says it, and
+// told.
+std::string take_word_for(const StackProfile& software, const Pins& asked, const ModelConfig& model,
+                          const Cluster& cluster, Pins& pins) {
+  const auto runs_some = [&](std::string& why) {
+    try {
+      enumerate(model, cluster, pins);
+      return true;
+    } catch (const CannotRun& error) {
+      why = error.what();
+      return false;
+    }
+  };
+  std::string why, again;
+  if (runs_some(why)) return "";
+  pins.software = plans_of(software, model, cluster, asked, Pinned::kUsersWord);
+  if (!runs_some(again)) pins.software.reset();
+  return why;
 }
 
 // With the software that the command names; without a name with our own executor. `asked`: by the
@@ -182,10 +191,12 @@ Answer answer_for(const PlanCommand& typed, bool asked) {
   StackUse use = find_stack_use(command.stack, command.anchor, &answer.cluster);
   command.pins.constraints = constraints_of(command);
   learn_measured_of_question(command, command.pins, answer.model, answer.cluster, use);
-  const bool is_pinned = !pinned_option(command.pins).empty() || !command.pins.constraints.empty();
+  const Pins typed_pins = command.pins;
+  const bool is_pinned = !pinned_option(typed_pins).empty() || !typed_pins.constraints.empty();
   plan_for_software(use, answer.model, answer.cluster, command.pins);
-  if (asked && is_pinned && command.pins.software)
-    answer.not_said = take_word_for(command.pins, answer.model, answer.cluster);
+  if (asked && is_pinned && !command.must_be_said && command.pins.software)
+    answer.not_said =
+        take_word_for(use.evidence.stack, typed_pins, answer.model, answer.cluster, command.pins);
   answer.cluster = varied(std::move(answer.cluster), command.changes);
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
   Progress progress;

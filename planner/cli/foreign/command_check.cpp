@@ -57,7 +57,7 @@ std::vector<Plan> fastest_of(const std::vector<Plan>& plans, const Evaluator& ev
 }
 
 void find_changes(Check& check, const JsonNode& root, const Surroundings& around) {
-  const Plan& plan = check.planned->plan;
+  const Plan& plan = check.setup.plan;
   const ModelConfig& model = check.planned->model;
   const Seconds limit = check.memory.infeasible ? Seconds{std::numeric_limits<double>::infinity()}
                                                 : check.time->sim.period * (1 - kLeastGain);
@@ -68,8 +68,17 @@ void find_changes(Check& check, const JsonNode& root, const Surroundings& around
                                try_plan(other, model, check.cluster, false)});
 }
 
+// Where it fits without the slack of our own placement only, it is placed without, as in a search.
+PlannedJob placed(Plan plan, const ModelConfig& model, const Cluster& cluster) {
+  PlannedJob planned = build_job(plan, model);
+  if (!predict_memory(planned, cluster).infeasible) return planned;
+  plan.slack = 0;
+  PlannedJob tight = build_job(plan, model);
+  return predict_memory(tight, cluster).infeasible ? std::move(planned) : std::move(tight);
+}
+
 void predict(Check& check, const CheckCommand& command, const ModelConfig& model, StackUse use) {
-  check.planned = build_job(check.setup.plan, model);
+  check.planned = placed(check.setup.plan, model, check.cluster);
   learn_measured(command.question.measured, {command.config, *check.planned, check.cluster}, use);
   take_over(use, check.cluster);
   check.anchors = std::move(use.anchors);

@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <variant>
 
 #include "planner/cli/answer/chosen_plan.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/foreign/export.h"
 #include "planner/cli/foreign/setup_cluster.h"
 #include "planner/cli/frame/output.h"
+#include "planner/cli/frame/words.h"
+#include "planner/core/error.h"
 #include "planner/foreign/frameworks/export_files.h"
 #include "planner/foreign/frameworks/round_trip.h"
+#include "planner/foreign/model_file.h"
+#include "planner/plan/choices.h"
 
 namespace zplan {
 namespace {
@@ -38,13 +43,60 @@ void write_files(const std::string& directory, const std::vector<OutputFile>& fi
   }
 }
 
+// An option of `check` that says a decision; nothing where it is plain.
+std::string option_of(const Decision& row, const Plan& plan) {
+  if (row.is_plain(plan)) return "";
+  const Setting setting = row.field.get(plan);
+  if (const bool* const is_on = std::get_if<bool>(&setting))
+    return fmt::format(" {}", *is_on ? row.option.name : row.option.back);
+  return fmt::format(" {} {}", row.option.name, shell_word(setting_text(setting)));
+}
+
+// The command that reads the first file back, with what the training script is told.
+std::string check_command(const ExportCommand& command, const Framework& framework,
+                          const Plan& plan, const Cluster& cluster) {
+  const PlanCommand& question = command.source.question;
+  const std::string file = command.directory + "/" + std::string(framework.file);
+  std::string out = fmt::format("zplan check {} --model {} --cluster {}", shell_word(file),
+                                shell_word(plan.model), shell_word(plan.hardware));
+  if (plan.parallel.ranks() < cluster.node.devices_per_node)
+    out += fmt::format(" --gpus-per-node {}", plan.parallel.ranks());
+  const Pins said = framework.said(plan);
+  for (const Decision& row : kChoices)
+    if (said.has(row.pointer)) out += option_of(row, said.values());
+  for (const std::string& change : question.changes) out += " --set " + shell_word(change);
+  if (question.headroom != kUsualHeadroom) out += fmt::format(" --headroom {}", question.headroom);
+  return out;
+}
+
+// Plans that are searched for are those of today's version, which the files are for, on any
+// devices.
+std::string newest_of(const std::string& target) {
+  return fmt::format("{}@{}", target, load_stack(target).year);
+}
+
+// Throws Error where the framework does not have the model, before a plan is searched for.
+void require_model(const Framework& framework, const PlanCommand& question) {
+  const ModelConfig model = load_named_model(question.model).model;
+  Plan plain;
+  plain.batch.sequence = model.sequence;
+  plain.kernel_set = load_cluster(question.cluster).node.device.kernel_set;
+  if (const auto other = other_model(framework, plain, model))
+    throw_bad_input(
+        fmt::format("{} does not have the model {}: {}", framework.title, model.name, *other));
+}
+
 }  // namespace
 
 ExitCode execute(const ExportCommand& command) {
   const Framework& framework = find_framework(command.target);
   PlanSource source = command.source;
   // A plan that is searched for is one that the framework can run, as fast as it runs it.
-  if (source.plan.empty() && source.question.stack.empty()) source.question.stack = command.target;
+  if (source.plan.empty()) {
+    require_model(framework, source.question);
+    source.question.must_be_said = true;
+    if (source.question.stack.empty()) source.question.stack = newest_of(command.target);
+  }
   std::optional<ChosenPlan> chosen = choose_plan(source);
   if (!chosen) return ExitCode::kInfeasible;
   const Plan& plan = chosen->planned.plan;
@@ -63,7 +115,10 @@ ExitCode execute(const ExportCommand& command) {
   answer.dropped = dropped_of(plan, answer.setup, model, cluster);
   ExportFiles files = export_files(framework, plan, model, cluster);
   std::ranges::move(files.findings, std::back_inserter(answer.setup.findings));
-  if (!command.directory.empty()) write_files(command.directory, files.files, answer.files);
+  if (!command.directory.empty()) {
+    write_files(command.directory, files.files, answer.files);
+    answer.check = check_command(command, framework, plan, cluster);
+  }
   write_answer(export_sheet(answer), command.json);
   return ExitCode::kOk;
 }

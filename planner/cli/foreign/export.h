@@ -25,6 +25,7 @@ struct Export {
   Trial plan{}, all{};  // as it is, and with all differences
   Trial there{};        // the latter with the framework's kernels and buffers
   std::vector<std::string> files{};
+  std::string check{};  // the command that reads the first of them back
 };
 
 Sheet export_sheet(const Export& answer);

@@ -48,6 +48,7 @@ Sheet export_sheet(const Export& answer) {
   out.facts({{"framework", answer.framework->title},
              {"version", answer.setup.version},
              {"files", answer.files},
+             {"check", answer.check.empty() ? Value() : Value(answer.check)},
              {"plan", trial_sheet(answer.plan)},
              {"exported", trial_sheet(answer.all)},
              {"there", trial_sheet(answer.there)}});
@@ -71,6 +72,8 @@ Sheet export_sheet(const Export& answer) {
   say_findings(out, "Notes", answer.setup, false);
   if (!answer.files.empty()) out.print("\nWritten\n");
   for (const std::string& file : answer.files) out.print("  " + file + "\n");
+  if (!answer.check.empty())
+    out.print(fmt::format("\nCheck it, and changes that you make\n  {}\n", answer.check));
   return out;
 }
 

@@ -25,6 +25,8 @@ SetupCluster cluster_of_setup(const Setup& setup, Cluster cluster) {
       .uncertainty = 0,
       .source = "given",
       .ref = "the configuration"};
+  cluster.memory[MemoryQuantity::kUnitBuckets] = {};
+  cluster.memory[MemoryQuantity::kWholeUnitBuckets] = {};
   if (!drops(setup)) cluster.memory[MemoryQuantity::kResidual] = {};
   return {std::move(cluster), std::move(use)};
 }

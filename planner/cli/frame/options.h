@@ -49,8 +49,9 @@ struct PlanCommand {
   bool exhaustive = false;
   bool ignore_capacity = false;
   bool timing = false;
-  bool sources = false;  // whole citations
-  bool details = false;  // all that is known, in place of the first screen
+  bool sources = false;       // whole citations
+  bool must_be_said = false;  // pins that the software's files cannot say are refused
+  bool details = false;       // all that is known, in place of the first screen
   bool json = false;
   bool bundle = false;                 // what is written has model and hardware in it
   std::vector<std::string> arguments;  // that decide the plan, as typed: to show how to go on
@@ -315,10 +316,10 @@ struct ShowText {
 using Command =
     std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, BandwidthCommand,
                  LowerCommand, RunCommand, CompareCommand, ValidateCommand, RunsCommand,
-                 ModelsCommand, SoftwareCommand, ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand,
-                 SweepCommand, WhatIfCommand, SensitivityCommand, DiffCommand, MaxCommand,
-                 GoodputCommand, NeedCommand, ExplainCommand, WhyNotCommand, ExportCommand,
-                 CheckCommand, ReportCommand>;
+                 ModelsCommand, SoftwareCommand, ClustersCommand, DoctorCommand, CalibrateCommand,
+                 SuggestCommand, SweepCommand, WhatIfCommand, SensitivityCommand, DiffCommand,
+                 MaxCommand, GoodputCommand, NeedCommand, ExplainCommand, WhyNotCommand,
+                 ExportCommand, CheckCommand, ReportCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

@@ -91,6 +91,13 @@ void check_measured(const Measured& measured, const std::string& plan) {
     throw_bad_input("--of: expected --measured beside it, as in: --measured 5.2s --of plan.json");
 }
 
+void add_constraints(Syntax& syntax, PlanCommand& command) {
+  syntax.texts("--only", command.only, "KEY=VALUES",
+               "Only plans with one of these values: zero=2,3, tp=1..8; repeated");
+  syntax.texts("--not", command.never, "KEY[=VALUES]",
+               "No plans with optimizer=nvme, offload, recomputation, tensor ..; repeated");
+}
+
 void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("-m,--model", command.model, "M",
               "Model: a name (zplan models), a .json file or a folder of Hugging Face");
@@ -104,10 +111,7 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   add_changes(syntax, command.changes);
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
-  syntax.texts("--only", command.only, "KEY=VALUES",
-               "Only plans with one of these values: zero=2,3, tp=1..8; repeated");
-  syntax.texts("--not", command.never, "KEY[=VALUES]",
-               "No plans with optimizer=nvme, offload, recomputation, tensor ..; repeated");
+  add_constraints(syntax, command);
   syntax.parsed("--max-gpu-memory", "SIZE", "Memory of each GPU that a plan may use at most: 60GiB",
                 [&command](const std::string& word) {
                   const auto size = parse_bytes(word);
@@ -175,6 +179,7 @@ void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
   add_changes(syntax, question.changes);
   pins.add("/batch/global_batch", syntax, question.pins);
   pins.add("/batch/sequence", syntax, question.pins);
+  add_constraints(syntax, question);
   add_effort(syntax, question);
   syntax.flag("--ignore-capacity", question.ignore_capacity,
               "Accept a plan that does not fit, or the one that is least over");
@@ -205,7 +210,10 @@ void require_one_source(const PlanSource& source, std::string_view subcommand) {
         one ? ", got --cluster alone" : "", subcommand, subcommand));
   }
   if (source.plan.empty()) return require_both(question, fmt::format("zplan {}", subcommand));
-  const std::string option = asks ? "--model" : pinned_option(question.pins);
+  const std::string option = asks                      ? "--model"
+                             : !question.only.empty()  ? "--only"
+                             : !question.never.empty() ? "--not"
+                                                       : pinned_option(question.pins);
   if (!option.empty())
     throw_bad_input(fmt::format("{}: expected no plan file, which has decided it already, got {}",
                                 option, in_quotes(source.plan)));

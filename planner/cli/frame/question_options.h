@@ -26,6 +26,8 @@ void require_both(const PlanCommand& command, std::string_view call);
 // Without what changes how the answer is found or shown, but not the plan.
 std::vector<std::string> lasting(const std::vector<std::string>& arguments);
 
+// --only and --not keep plans to conditions.
+void add_constraints(Syntax& syntax, PlanCommand& command);
 // Other hardware than the cluster's.
 void add_changes(Syntax& syntax, std::vector<std::string>& changes);
 // Adds --gpus N, the number of the cluster's GPUs that a plan uses. `names` may have an older name

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "hwprofiles/memory_quantity.h"
 #include "planner/certainty/kind.h"
 #include "planner/cli/frame/output.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
+#include "planner/foreign/frameworks/round_trip.h"
 #include "planner/plan/choice_text.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/software/software_plans.h"
@@ -147,6 +149,8 @@ void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins) {
     if (pointer == "/dropout" && !kernels.dropout) continue;  // its kernels have none
     if (!pins.has(pointer)) pin_choice(pins, pointer, text);
   }
+  // Without dropout there are no masks.
+  if (!pins.get("/dropout", false)) cluster.memory[MemoryQuantity::kResidual] = {};
   if (kernels.layer_products == LayerProducts::kFp8 && !pins.values().train.has_lora())
     for (const auto& [pointer, text] : stack.codes)
       if (!pins.has(pointer)) pin_choice(pins, pointer, text);
@@ -155,11 +159,37 @@ void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins) {
   if (pins.recipes.empty() && has) pins.recipes = {stack.recipe};
 }
 
+namespace {
+
+// A configuration of a framework as it is read: it calls these kernels on the devices, and holds
+// these buckets beside parameters that each rank keeps whole.
+Setup usual_setup(const StackProfile& stack, const ModelConfig& model, const Cluster& cluster) {
+  Plan plan;
+  plan.kernel_set = cluster.node.device.kernel_set;
+  plan.zero_stage = 2;
+  plan.parallel.dp = 2;
+  plan.batch = {.global_batch = 2, .micro_batch = 1, .sequence = model.sequence};
+  return read_back(find_framework(stack.target), plan, model, cluster);
+}
+
+}  // namespace
+
 void plan_for_software(const StackUse& use, const ModelConfig& model, Cluster& cluster,
                        Pins& pins) {
   const Pins asked = pins;
+  const StackProfile& stack = use.evidence.stack;
+  const bool has_files = use.asked && !stack.target.empty();
+  std::optional<Setup> usual;
+  if (has_files) usual = usual_setup(stack, model, cluster);
+  if (usual && stack.fused && !pins.has("/kernel_set"))
+    cluster.node.device.kernel_set = usual->plan.kernel_set;
   plan_with_stack(use, cluster, pins);
-  if (use.asked) pins.software = plans_of(use.evidence.stack, model, cluster, asked);
+  if (usual && usual->buckets.value == 0) cluster.memory[MemoryQuantity::kWholeUnitBuckets] = {};
+  // What keeps parameters in fp32 at ZeRO 3 keeps them in 16 bits below, as its files are read.
+  if (has_files && asked.recipes.empty() && !pins.recipes.empty() &&
+      pins.recipes.front().starts_with("fsdp"))
+    pins.recipes.emplace_back(recipe_name(0));
+  if (use.asked) pins.software = plans_of(stack, model, cluster, asked);
 }
 
 void simulate_with_stack(const StackUse& use, const Plan& plan, Cluster& cluster) {

@@ -15,6 +15,8 @@ constexpr FieldRow kFields[] = {
     {"--num-attention-heads", "model.num_attention_heads"},
     {"--num-query-groups", "model.num_query_groups"},
     {"--kv-channels", "model.kv_channels"},
+    {"--window-size", "model.window_size"},
+    {"--window-attn-skip-freq", "model.window_attn_skip_freq"},
     {"--swiglu", "model.gated_linear_unit"},
     {"--normalization", "model.normalization"},
     {"--norm-epsilon", "model.layernorm_epsilon"},

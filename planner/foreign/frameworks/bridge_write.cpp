@@ -21,6 +21,14 @@ std::vector<std::string> fields_of(const FieldRow& row) {
   return out;
 }
 
+// "(4095,0)" as a list.
+std::string window_list(std::string value) {
+  value = parse_json(value, "option").string();
+  value.front() = '[';
+  value.back() = ']';
+  return value;
+}
+
 // ([0]*3+[1]*58) as a list.
 std::string layer_list(const std::string& value) {
   const JsonNode node = parse_json(value, "option");
@@ -56,6 +64,7 @@ class FieldWriting {
   void add(const FieldRow& row, const KeyValue& option) {
     std::string value = row.is_opposite ? "false" : option.value;
     if (option.key == "--moe-layer-freq") value = layer_list(value);
+    if (option.key == "--window-size") value = window_list(value);
     for (const std::string& field : fields_of(row)) keys_.put(field, value);
   }
 

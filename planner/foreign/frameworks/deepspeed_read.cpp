@@ -89,7 +89,8 @@ Setup read_deepspeed(const JsonNode& root, const Surroundings& around) {
   const KeyTable& table = KeyTable::of("deepspeed.json");
   ConfigReader config(root, table);
   config.check_keys();
-  Setup out{.version = table.version(), .stack = "hf"};
+  // What the Trainer starts are its own modules.
+  Setup out{.version = table.version(), .stack = around.with_trainer ? "hf" : "deepspeed"};
   out.plan.model = around.model.name;
   const KeysToPlan to{config, around, out.plan};
   read_ranks(to);

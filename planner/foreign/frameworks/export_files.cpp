@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
 #include <utility>
 
 #include "planner/core/error.h"
@@ -44,9 +43,11 @@ std::string script_options(const Framework& framework, const Plan& plan) {
   return out;
 }
 
-// That the configuration describes no model, or another one.
-std::optional<Finding> other_model(const Framework& framework, const Plan& plan,
-                                   const ModelConfig& model) {
+}  // namespace
+
+std::optional<std::string> other_model(const Framework& framework, const Plan& plan,
+                                       const ModelConfig& model) {
+  if (framework.model == nullptr) return std::nullopt;
   const JsonNode root = parse_json(nested_json(framework.keys(plan, model)), "what was written");
   std::optional<ModelConfig> read;
   std::string why;
@@ -57,12 +58,8 @@ std::optional<Finding> other_model(const Framework& framework, const Plan& plan,
   } catch (const Error& error) {
     why = error.what();
   }
-  if (why.empty()) return std::nullopt;
-  return Finding{Trouble::kError, "", "model",
-                 fmt::format("not the plan's in this configuration: {}", why)};
+  return why.empty() ? std::nullopt : std::optional(why);
 }
-
-}  // namespace
 
 ExportFiles export_files(const Framework& framework, const Plan& plan, const ModelConfig& model,
                          const Cluster& cluster) {
@@ -84,8 +81,9 @@ ExportFiles export_files(const Framework& framework, const Plan& plan, const Mod
     if (!config.text.empty()) files.push_back({"config.json", std::move(config.text)});
     out.findings = std::move(config.findings);
   }
-  if (framework.model != nullptr)
-    if (auto other = other_model(framework, plan, model)) out.findings.push_back(*std::move(other));
+  if (const auto other = other_model(framework, plan, model))
+    out.findings.push_back({Trouble::kError, "", "model",
+                            fmt::format("not the plan's in this configuration: {}", *other)});
   if (framework.starts_itself) launched.accelerate_config = framework.file;
   for (OutputFile& file : launch_files(plan, cluster, launched)) files.push_back(std::move(file));
   return out;

@@ -2,6 +2,7 @@
 // that it builds, and what starts it on one node, with torchrun, mpirun or under Slurm.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,11 @@ struct ExportFiles {
   std::vector<OutputFile> files;
   std::vector<Finding> findings;  // of the model's config.json, which a script reads
 };
+
+// Says why a configuration that describes its model does not describe this one; nothing: it does,
+// or it describes none at all.
+std::optional<std::string> other_model(const Framework& framework, const Plan& plan,
+                                       const ModelConfig& model);
 
 ExportFiles export_files(const Framework& framework, const Plan& plan, const ModelConfig& model,
                          const Cluster& cluster);

@@ -53,7 +53,7 @@ Setup read_fsdp_options(const JsonNode& root, const Surroundings& around) {
   const KeyTable& table = KeyTable::of("fsdp.json");
   ConfigReader config(root, table);
   config.check_keys();
-  Setup out{.version = table.version(), .stack = "hf"};
+  Setup out{.version = table.version(), .stack = "fsdp"};
   Plan& plan = out.plan;
   plan.model = around.model.name;
   read_sharding(config, around, plan);

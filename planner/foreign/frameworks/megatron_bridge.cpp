@@ -39,8 +39,7 @@ constexpr std::string_view kPrecisions[] = {"bf16_mixed",
 
 // What changes the step and is not in a Plan.
 constexpr std::pair<std::string_view, std::string_view> kNotModelled[] = {
-    {"train.rampup_batch_size", "the batch is counted as it is at the end"},
-    {"model.window_size", "attention is counted over all tokens"}};
+    {"train.rampup_batch_size", "the batch is counted as it is at the end"}};
 
 struct Tables {
   const KeyTable& fields = KeyTable::of("megatron_bridge.json");
@@ -165,7 +164,7 @@ std::optional<ModelConfig> megatron_bridge_model(const JsonNode& root) {
 Setup read_megatron_bridge(const JsonNode& root, const Surroundings& around) {
   const Tables tables;
   ConfigReader config = options_of_fields(root, tables);
-  Setup out{.version = tables.fields.version(), .stack = "megatron_core"};
+  Setup out{.version = tables.fields.version(), .stack = "megatron_bridge"};
   out.plan.model = around.model.name;
   const KeysToPlan to{config, around, out.plan};
   with_fields_named([&] {

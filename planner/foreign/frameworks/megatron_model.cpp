@@ -31,6 +31,7 @@ class ModelReading {
     model_.source = "options of Megatron-LM";
     read_sizes();
     read_features();
+    read_window();
     if (options_.has("--num-experts") && !is_dense_fork()) read_experts();
     if (options_.flag("--multi-latent-attention")) read_latent();
     read_mtp();
@@ -55,6 +56,26 @@ class ModelReading {
 
   std::int64_t size(std::string_view option, std::int64_t usual) const {
     return options_.has(option) ? options_.integer(option, 1, kMostSize) : usual;
+  }
+
+  // "(4095,0)" or a list: tokens before its own that a query sees, and behind it. Of so many layers
+  // the last sees all [MegatronCore core/transformer/utils.py: is_layer_window_attention].
+  void read_window() {
+    const auto window = options_.find("--window-size");
+    if (!window || window->is_null()) return;
+    std::string text = window->is_string() ? window->string() : "";
+    std::ranges::replace(text, '(', '[');
+    std::ranges::replace(text, ')', ']');
+    const JsonNode pair = window->is_string() ? parse_json(text, "--window-size") : *window;
+    const std::vector<JsonNode> ends = pair.items();
+    if (ends.size() != 2) window->fail_expected("two numbers, as in (4095,0)");
+    const std::int64_t before = ends.front().integer(-1, kMostSize);
+    if (before < 0) return;  // no end
+    model_.layer.window = before + 1;
+    const auto every = options_.find("--window-attn-skip-freq");
+    if (!every || every->is_null()) return;
+    model_.layer.window_layers = every->integer(2, kMostLayers) - 1;
+    model_.layer.full_layers = 1;
   }
 
   // Without a width the MLP has four times the hidden size, gated two thirds of that in multiples

@@ -50,6 +50,7 @@ class MegatronWriting {
     flag("--add-qkv-bias", model_.biases == Biases::kQkv);
     flag("--qk-layernorm", model_.qk_norm);
     write_positions();
+    write_window();
     if (model_.has_pattern()) write_pattern();
     if (model_.mtp_layers > 0) {
       keys_.add("--mtp-num-layers", model_.mtp_layers);
@@ -59,6 +60,13 @@ class MegatronWriting {
     keys_.add("--vocab-size", model_.vocab);
     keys_.add("--tokenizer-type", "NullTokenizer");
     flag("--mock-data");
+  }
+
+  void write_window() {
+    const LayerFeatures& layer = model_.layer;
+    if (layer.window == 0 || layer.full_layers > 1) return;
+    keys_.add("--window-size", fmt::format("({},0)", layer.window - 1));
+    if (layer.full_layers == 1) keys_.add("--window-attn-skip-freq", layer.window_layers + 1);
   }
 
   // A pattern with a letter for each layer, or turns that end with attention.

@@ -18,6 +18,7 @@ Setup read_back(const Framework& framework, const Plan& plan, const ModelConfig&
   Setup setup = framework.read(root, around);
   setup.plan.model = plan.model;
   setup.plan.hardware = plan.hardware;
+  setup.plan.slack = plan.slack;  // of our own placement
   return setup;
 }
 

@@ -85,6 +85,11 @@ class TitanReading {
     p.sequence_parallel = p.tp > 1 && (!config_.has(parallel) || config_.flag(parallel));
     check_launcher(config_, around_, line_);
     divide_ranks(parts(), "parallelism.tensor_parallel_degree");
+    // Its train spec has no function that cuts it [torchtitan models/gpt_oss/__init__.py].
+    const auto model = config_.find("model.name");
+    if (p.pp > 1 && model && model->is_string() && model->string() == "gpt_oss")
+      config_.add(Trouble::kError, "parallelism.pipeline_parallel_degree",
+                  "gpt_oss has no pipeline in torchtitan");
   }
 
   DType element_type(std::string_view key) const {
@@ -196,7 +201,13 @@ constexpr Flavor kFlavors[] = {{"llama3", "8B", "llama3-8b"},
                                {"llama3", "70B", "llama3-70b"},
                                {"llama3", "405B", "llama3-405b"},
                                {"qwen3", "0.6B", "qwen3-0.6b"},
-                               {"qwen3", "8B", "qwen3-8b"}};
+                               {"qwen3", "8B", "qwen3-8b"},
+                               {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
+                               {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
+                               {"deepseek_v3", "236B", "deepseek-v2"},
+                               {"deepseek_v3", "671B", "deepseek-v3"},
+                               {"gpt_oss", "20b", "gpt-oss-20b"},
+                               {"gpt_oss", "120b", "gpt-oss-120b"}};
 
 // Loaded once: keys are written of many plans.
 const std::vector<ModelConfig>& flavor_models() {

@@ -168,9 +168,9 @@ TEST(Frameworks, RenderedFilesAreReadAsTheirKeys) {
 
 // The options written for a model describe it.
 TEST(Frameworks, MegatronOptionsAreTheModel) {
-  for (const char* name :
-       {"llama3-8b", "llama3-70b", "gpt3-175b", "gpt2", "qwen3-8b", "qwen2.5-7b", "mixtral-8x7b",
-        "qwen3-30b-a3b", "deepseek-v2", "deepseek-v3", "llama4-maverick", "gpt-1.3b-moe128"}) {
+  for (const char* name : {"llama3-8b", "llama3-70b", "gpt3-175b", "gpt2", "qwen3-8b", "qwen2.5-7b",
+                           "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v2", "deepseek-v3",
+                           "llama4-maverick", "gpt-1.3b-moe128", "mistral-7b", "phi3-mini"}) {
     ModelConfig model = load_model(name);
     if (model.latent) model.mtp_layers = 1;
     Plan plan;
@@ -182,6 +182,39 @@ TEST(Frameworks, MegatronOptionsAreTheModel) {
     EXPECT_EQ(parameter_count(*read), parameter_count(model)) << name;
     for (const std::string& difference : config_differences(model, *read))
       ADD_FAILURE() << name << ": " << difference;
+  }
+}
+
+TEST(Frameworks, MegatronSkipsTheWindowOfEverySoManyLayers) {
+  ModelConfig model = load_model("mistral-7b");
+  model.layer.window_layers = 3;
+  model.layer.full_layers = 1;
+  Plan plan;
+  plan.kernel_set = "cuda.sm90.bf16";
+  plan.batch.sequence = model.sequence;
+  const JsonNode root = parse_json(nested_json(megatron_keys(plan, model)), "keys.json");
+  EXPECT_EQ(find_key(root, "--window-attn-skip-freq")->integer(1, 9), 4);
+  const std::optional<ModelConfig> read = megatron_model(root);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(config_differences(model, *read), std::vector<std::string>());
+}
+
+TEST(Frameworks, TorchtitanHasItsFlavorsAndNoPipelineOfGptOss) {
+  const Framework& titan = find_framework("torchtitan");
+  const Cluster on = cluster();
+  for (const char* name :
+       {"llama3-70b", "qwen3-30b-a3b", "deepseek-v2", "deepseek-v3", "gpt-oss-20b"}) {
+    const ModelConfig model = load_model(name);
+    Plan plan;
+    plan.kernel_set = "cuda.sm90.bf16";
+    plan.batch.sequence = model.sequence;
+    const JsonNode root = parse_json(nested_json(titan.keys(plan, model)), "keys.json");
+    const std::optional<ModelConfig> read = titan.model(root);
+    ASSERT_TRUE(read) << name;
+    EXPECT_EQ(config_differences(model, *read), std::vector<std::string>()) << name;
+    plan.parallel.pp = 2;
+    plan.batch.global_batch = 2;
+    EXPECT_EQ(read_keys(titan, plan, model, on).is_broken(), model.name == "gpt-oss-20b") << name;
   }
 }
 

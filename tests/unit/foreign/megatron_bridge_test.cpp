@@ -159,8 +159,9 @@ TEST(MegatronBridge, FieldsOfOtherClassesAreNoFault) {
 }
 
 TEST(MegatronBridge, WhatIsWrittenIsTheModel) {
-  for (const char* name : {"llama3-8b", "gpt2", "qwen3-8b", "qwen2.5-7b", "mixtral-8x7b",
-                           "deepseek-v2", "deepseek-v3", "llama4-maverick", "gpt-1.3b-moe128"}) {
+  for (const char* name :
+       {"llama3-8b", "gpt2", "qwen3-8b", "qwen2.5-7b", "mixtral-8x7b", "deepseek-v2", "deepseek-v3",
+        "llama4-maverick", "gpt-1.3b-moe128", "mistral-7b"}) {
     const ModelConfig model = load_model(name);
     Plan plan;
     plan.kernel_set = "cuda.sm90.bf16";

@@ -68,8 +68,62 @@ TEST(SoftwarePlans, SaysWhatASoftwareRunsInPlaceOfAPinnedDecision) {
   plan.zero_stage = 1;
   plan.batch = {.global_batch = 8, .micro_batch = 1, .sequence = 8192};
   EXPECT_FALSE(asked.plans->as_run(plan).has_value());
-  EXPECT_NE(asked.plans->why_not(plan).find("/zero_stage"), std::string::npos)
+  EXPECT_NE(asked.plans->why_not(plan).find("--zero"), std::string::npos)
       << asked.plans->why_not(plan);
+}
+
+Plan whole_replicas(const Asked& asked) {
+  Plan plan;
+  plan.model = asked.model.name;
+  plan.kernel_set = asked.cluster.node.device.kernel_set;
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.parallel.dp = static_cast<std::int32_t>(asked.cluster.devices());
+  plan.batch = {.global_batch = plan.parallel.dp, .micro_batch = 1, .sequence = 1024};
+  return plan;
+}
+
+TEST(SoftwarePlans, TheTrainerRunsWholeReplicas) {
+  const Asked asked = asked_of("hf", "gpt2-355m", "dgx-a100");
+  const Plan plan = whole_replicas(asked);
+  const auto run = asked.plans->as_run(plan);
+  ASSERT_TRUE(run.has_value()) << asked.plans->why_not(plan);
+  EXPECT_EQ(run->zero_stage, 0);
+  EXPECT_EQ(run->precision, default_recipe(plan.kernel_set));
+}
+
+TEST(SoftwarePlans, ElementTypesThatAreAskedForAreNotTheSoftwaresToDecide) {
+  Pins pins;
+  pins.recipes = {"lean"};
+  const Asked asked = asked_of("fsdp", "llama3-8b", "dgx-h100", pins);
+  Plan plan = whole_replicas(asked);
+  plan.precision = *find_recipe("lean", plan.kernel_set);
+  EXPECT_FALSE(asked.plans->as_run(plan).has_value());
+  EXPECT_EQ(asked.plans->why_not(plan), "it has no --precision lean and runs standard");
+}
+
+TEST(SoftwarePlans, EagerAttentionIsNotSaidInAFile) {
+  const Asked asked = asked_of("hf-eager", "gpt2-355m", "dgx-a100");
+  Plan plan = whole_replicas(asked);
+  plan.kernel_set = "cuda.sm80.bf16.unfused";
+  const auto run = asked.plans->as_run(plan);
+  ASSERT_TRUE(run.has_value()) << asked.plans->why_not(plan);
+  EXPECT_EQ(run->kernel_set, plan.kernel_set);
+}
+
+// Its routers are whole on each tensor parallel rank, what else a layer has is cut: buckets of
+// whole layers, which DeepSpeed would make of these, are no plan.
+TEST(SoftwarePlans, WhatASoftwareDecidesLeavesAPlan) {
+  const Asked asked = asked_of("deepspeed", "gpt-oss-20b", "dgx-h100");
+  for (const Plan& plan : space_of(asked))
+    ASSERT_FALSE(illegal(plan, shape_of(asked.model)).has_value()) << to_json(plan);
+}
+
+TEST(SoftwarePlans, AnotherCutIsNamedBeforeTheReplicasThatItMakes) {
+  const Asked asked = asked_of("fsdp", "llama3-8b", "dgx-h100");
+  Plan plan = whole_replicas(asked);
+  plan.parallel.tp = 2;
+  plan.parallel.dp = 4;
+  EXPECT_EQ(asked.plans->why_not(plan), "it has no --tp 2 and runs 1");
 }
 
 }  // namespace
