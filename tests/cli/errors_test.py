@@ -405,7 +405,7 @@ class RunErrors(CliTest):
         self.tiny_plan()
 
     def test_plan_of_a_gpu(self):
-        self.good("plan", "--model", "gpt2", "--cluster", "dgx2", "-o", "gpu.json")
+        self.good("plan", "--model", "gpt2", "--cluster", "dgx2", "--for", "zplan", "-o", "gpu.json")
         self.bad(
             BAD_INPUT, "run", "gpu.json", "--backend", "cpu",
             says=["cuda.sm70.fp16", "zplan plan --model tiny-gpt --cluster workstation"],

@@ -64,13 +64,14 @@ class ExpertLayouts(CliTest):
             self.assertEqual(row["fits"], not row["out_of_memory"], row["id"])
 
     def test_what_twice_the_imbalance_would_cost_is_said(self):
-        text = self.good("plan", "--model", "qwen3-30b-a3b", "--cluster", "dgx-h100x2", "--ep", "8")
+        text = self.good("plan", "--model", "qwen3-30b-a3b", "--cluster", "dgx-h100x2", "--ep", "8",
+                         "--details")
         said = re.search(
             r"busiest rank is taken to have ([\d.]+) times the mean to\s+do; with ([\d.]+) times", text
         )
         self.assertIsNotNone(said, text)
         self.assertAlmostEqual(2 * float(said[1]), float(said[2]))
-        worst = self.good("plan", "--model", "qwen3-30b-a3b", "--cluster", "dgx-h100x2",
+        worst = self.good("plan", "--details", "--model", "qwen3-30b-a3b", "--cluster", "dgx-h100x2",
                           "--ep", "8", "--expert-imbalance", "worst")  # fmt: skip
         self.assertNotIn("busiest rank is taken", worst)
 

@@ -269,9 +269,10 @@ bool has_all(const std::vector<std::string>& all, const std::vector<std::string>
 class MeasuredAnswer {
  public:
   explicit MeasuredAnswer(const PlanCommand& command) : command_(command) {
+    const ModelConfig model = load_named_model(command.model).model;
     const Cluster cluster = load_cluster(command.cluster);
     require_kernel_set(command, cluster);
-    left_ = software_for(cluster, parameter_count(load_named_model(command.model).model));
+    left_ = software_for(cluster, parameter_count(model));
     if (command.pins.values().train.has_lora()) prefer_hugging_face();
   }
 

@@ -118,7 +118,7 @@ constexpr Subcommand kSubcommands[] = {
     {"models", "List the models, or show one", Verb::kLookUp, parse_models},
     {"clusters", "List the kinds of nodes, or show a cluster", Verb::kLookUp, parse_clusters},
     {"software", "List the software that plans are made for, and what was measured with it",
-     Verb::kLookUp, parse_software},
+     Verb::kAsk, parse_software},
     {"doctor", "Show what this machine has for zplan, and what is missing for what", Verb::kRun,
      parse_doctor},
     {"calibrate", "Measure this machine for a profile, or say what to measure", Verb::kRun,

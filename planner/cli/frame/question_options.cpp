@@ -104,7 +104,7 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("-c,--cluster", command.cluster, "C",
               "Cluster: 16xH100, NODExCOUNT (zplan clusters) or a .json file");
   syntax.text("--stack,--for", command.stack, "SOFTWARE",
-              "Software that trains: megatron, torchtitan, deepspeed .. (zplan software)");
+              "Software that trains: megatron, torchtitan, hf .. (zplan software)");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Your calibration runs (zplan.runs/2): they correct the software's rates");
   add_gpus(syntax, command.pins);
@@ -174,7 +174,7 @@ void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
   syntax.text("-c,--cluster", question.cluster, "C",
               "Cluster; with a plan file, another one than it names");
   syntax.text("--stack,--for", question.stack, "SOFTWARE",
-              "Software that trains: megatron, torchtitan, deepspeed .. (zplan software)");
+              "Software that trains: megatron, torchtitan, hf .. (zplan software)");
   add_gpus(syntax, question.pins);
   add_changes(syntax, question.changes);
   pins.add("/batch/global_batch", syntax, question.pins);
