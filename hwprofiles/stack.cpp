@@ -179,6 +179,7 @@ void read_for(const JsonNode& node, StackProfile& stack) {
   ExpressedPlans& plans = stack.expressed;
   if (const auto only = in.optional_member("only")) plans.only = only->words();
   if (const auto never = in.optional_member("not")) plans.never = never->words();
+  if (const auto experts = in.optional_member("experts")) plans.experts = experts->boolean();
   if (const auto ref = in.optional_member("ref")) plans.ref = ref->non_empty_string();
   in.finish();
 }

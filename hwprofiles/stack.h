@@ -144,7 +144,8 @@ struct SoftwareName {
 struct ExpressedPlans {
   std::vector<std::string> only;  // in the words of --only: "zero=0,1"
   std::vector<std::string>
-      never;  // no plan has all that stands between the signs: "pipeline & cpu"
+      never;            // no plan has all that stands between the signs: "pipeline & cpu"
+  bool experts = true;  // it trains models with experts
   std::string ref;
 };
 

@@ -44,12 +44,14 @@ class Conjunction {
 // What the profile of a software states of its plans.
 class Stated {
  public:
-  explicit Stated(const ExpressedPlans& plans) : texts_(plans) {
+  Stated(const ExpressedPlans& plans, const ModelConfig& model)
+      : texts_(plans), lacks_experts_(model.experts && !plans.experts) {
     for (const std::string& text : plans.only) only_.push_back(Constraint::only(text));
     for (const std::string& text : plans.never) never_.emplace_back(text);
   }
   // The statement that a plan breaks; empty: it keeps all.
   std::string broken_by(const Plan& plan) const {
+    if (lacks_experts_) return "it does not train models with experts";
     for (std::size_t i = 0; i < only_.size(); ++i)
       if (!only_[i].allows(plan)) return fmt::format("it runs only {}", texts_.only[i]);
     for (std::size_t i = 0; i < never_.size(); ++i)
@@ -59,6 +61,7 @@ class Stated {
 
  private:
   ExpressedPlans texts_;
+  bool lacks_experts_;
   std::vector<Constraint> only_;
   std::vector<Conjunction> never_;
 };
@@ -195,8 +198,9 @@ class Files {
 std::optional<SoftwarePlans> plans_of(const StackProfile& software, const ModelConfig& model,
                                       const Cluster& cluster, const Pins& asked, Pinned pinned) {
   const ExpressedPlans& texts = software.expressed;
-  if (software.target.empty() && texts.only.empty() && texts.never.empty()) return std::nullopt;
-  const auto stated = std::make_shared<const Stated>(texts);
+  const bool runs_all = texts.only.empty() && texts.never.empty() && texts.experts;
+  if (software.target.empty() && runs_all) return std::nullopt;
+  const auto stated = std::make_shared<const Stated>(texts, model);
   const auto files = software.target.empty()
                          ? nullptr
                          : std::make_shared<Files>(software, model, cluster, asked, pinned);

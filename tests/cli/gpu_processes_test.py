@@ -32,7 +32,8 @@ class GpuProcesses(Processes):
         self.assertEqual(result.returncode, OK, result.stderr)
 
     def gpu_plan(self, *pins, kernel_set="cuda.sm90.fp32", model=SHALLOW):
-        self.plan(*pins, "--kernel-set", kernel_set, "--cluster", "dgx-h100", model=model)
+        self.plan(*pins, "--kernel-set", kernel_set, "--cluster", "dgx-h100", "--for", "zplan",
+                  model=model)
 
     def cpu_plan(self, *pins, model=SHALLOW):
         self.plan(*pins, "--cluster", "workstation", model=model, name="cpu.json")

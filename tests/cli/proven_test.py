@@ -13,10 +13,10 @@ from proof_attack import Attack  # noqa: E402
 PLANS = 40
 # Those that the search ends with a gap, and those that it proves.
 QUESTIONS = (
-    "--model gpt2-1.5b --cluster dgx2x4",
-    "--model megatron-22b --cluster dgx-a100",
-    "--model mixtral-8x7b --cluster dgx-a100x2",
-    "--model llama3-8b --cluster rtx4090-12ssd",
+    "--model gpt2-1.5b --cluster dgx2x4 --for zplan",
+    "--model megatron-22b --cluster dgx-a100 --for zplan",
+    "--model mixtral-8x7b --cluster dgx-a100x2 --for zplan",
+    "--model llama3-8b --cluster rtx4090-12ssd --for zplan",
 )
 
 
@@ -30,7 +30,7 @@ class Proven(CliTest):
 
     def test_no_number_of_context_parallel_ranks_beats_the_answer_for_long_sequences(self):
         question = ("plan", "--model", "llama3-8b", "--cluster", "dgx-h100x2", "--seq", "131072",
-                    "--global-batch", "16")
+                    "--global-batch", "16", "--for", "zplan")
 
         def fastest(*pins):
             answer = self.good_json(*question, *pins)
@@ -45,7 +45,7 @@ class Proven(CliTest):
 
     def test_an_attack_sees_what_is_faster(self):
         """With a gap of nothing a search that was cut short is found out."""
-        question = "--model gpt2-1.5b --cluster dgx2x4 --dp 64 --tp 1 --pp 1".split()
+        question = "--model gpt2-1.5b --cluster dgx2x4 --dp 64 --tp 1 --pp 1 --for zplan".split()
         attack = Attack(PROGRAM, question, random.Random(2), ["--simulations", "1"])
         attack.answer["search"]["gap"] = 0
         attack.answer["time"]["step_s"] *= 10

@@ -146,9 +146,10 @@ std::int64_t budget_of(const PlanCommand& command) {
 }
 
 // What the pins ask of the software and its files cannot say is taken as the user says it, and
-// told.
-std::string take_word_for(const StackProfile& software, const Pins& asked, const ModelConfig& model,
-                          const Cluster& cluster, Pins& pins) {
+// told. Where its profile has no such plans either, a software that nobody asked for is none:
+// CannotRun.
+std::string take_word_for(const StackProfile& software, bool is_asked, const Pins& asked,
+                          const ModelConfig& model, const Cluster& cluster, Pins& pins) {
   const auto runs_some = [&](std::string& why) {
     try {
       enumerate(model, cluster, pins);
@@ -161,7 +162,9 @@ std::string take_word_for(const StackProfile& software, const Pins& asked, const
   std::string why, again;
   if (runs_some(why)) return "";
   pins.software = plans_of(software, model, cluster, asked, Pinned::kUsersWord);
-  if (!runs_some(again)) pins.software.reset();
+  if (runs_some(again)) return why;
+  if (!is_asked) throw CannotRun(why);
+  pins.software.reset();
   return why;
 }
 
@@ -194,9 +197,9 @@ Answer answer_for(const PlanCommand& typed, bool asked) {
   const Pins typed_pins = command.pins;
   const bool is_pinned = !pinned_option(typed_pins).empty() || !typed_pins.constraints.empty();
   plan_for_software(use, answer.model, answer.cluster, command.pins);
-  if (asked && is_pinned && !command.must_be_said && command.pins.software)
-    answer.not_said =
-        take_word_for(use.evidence.stack, typed_pins, answer.model, answer.cluster, command.pins);
+  if (is_pinned && !command.must_be_said && command.pins.software)
+    answer.not_said = take_word_for(use.evidence.stack, asked, typed_pins, answer.model,
+                                    answer.cluster, command.pins);
   answer.cluster = varied(std::move(answer.cluster), command.changes);
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
   Progress progress;

@@ -16,6 +16,7 @@
 #include "planner/cost/kernel_time.h"
 #include "planner/plan/plan_difference.h"
 #include "planner/program/kernels/kernel_set.h"
+#include "planner/search/outside_space.h"
 #include "planner/search/simplicity.h"
 
 namespace zplan {
@@ -272,7 +273,7 @@ std::string doubts(const Answer& answer) {
 }
 
 // What the search has shown, by this cost model.
-std::string proof_words(const Answer& answer) {
+std::string proven_words(const Answer& answer) {
   const SearchStats& stats = answer.search.stats;
   const std::string plans =
       fmt::format("{} plans{}", grouped(stats.space),
@@ -283,6 +284,13 @@ std::string proof_words(const Answer& answer) {
   return stats.gap <= kProvenGap
              ? fmt::format("by this model none of {} is over {} faster{}", plans, gap, than)
              : fmt::format("others of {} could take up to {} less time{}", plans, gap, than);
+}
+
+// With what the space has not, where it could matter.
+std::string proof_words(const Answer& answer) {
+  const std::string_view left_out = context_left_out(answer.sequence, answer.pins);
+  const std::string words = proven_words(answer);
+  return left_out.empty() ? words : fmt::format("{}; the space has no {}", words, left_out);
 }
 
 std::string arguments_of(const PlanCommand& command) {

@@ -57,6 +57,21 @@ TEST(SoftwarePlans, ProfilesWithoutAFrameworkStateTheirPlans) {
   }
 }
 
+TEST(SoftwarePlans, SoftwareWithoutExpertsTrainsNoModelWithThem) {
+  const Asked asked = asked_of("llmq", "mixtral-8x7b", "dgx-h100");
+  EXPECT_THROW(space_of(asked), CannotRun);
+  EXPECT_EQ(asked.plans->why_not(Plan()), "it does not train models with experts");
+}
+
+TEST(SoftwarePlans, APinThatFilesCannotSayIsTakenAsTheUsersWord) {
+  Pins pins;
+  pins.set("/zero_stage", 1);
+  Asked asked = asked_of("fsdp", "llama3-8b", "dgx-h100", pins);
+  EXPECT_THROW(space_of(asked, pins), CannotRun);
+  asked.plans = plans_of(load_stack("fsdp"), asked.model, asked.cluster, pins, Pinned::kUsersWord);
+  for (const Plan& plan : space_of(asked, pins)) EXPECT_EQ(plan.zero_stage, 1);
+}
+
 TEST(SoftwarePlans, SaysWhatASoftwareRunsInPlaceOfAPinnedDecision) {
   Pins pins;
   pins.set("/zero_stage", 1);
