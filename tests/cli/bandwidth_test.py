@@ -6,8 +6,8 @@ from cli_support import BAD_INPUT, INFEASIBLE, CliTest, main
 
 WIDTH = 110
 OFFLOADED = ("--model", "zero-infinity-10b", "--cluster", "dgx2", "--optimizer", "cpu",
-             "--params", "cpu", "--zero", "3", "--recompute", "full", "--gather", "layer")
-QUICK = ("--simulations", "1")  # where any plan does
+             "--params", "cpu", "--zero", "3", "--recompute", "full", "--gather", "layer", "--for", "zplan")
+QUICK = ("--for", "zplan", "--simulations", "1")  # where any plan does
 
 
 # Of sections 3 and 4 of ZeRO-Infinity, by operations and bytes, not by their quotients.

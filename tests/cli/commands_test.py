@@ -52,6 +52,7 @@ CALLS = {
     "validate": ("validate", "runs.jsonl"),
     "models": ("models", "gpt3"),
     "clusters": ("clusters", "dgx2"),
+    "software": ("software",),
     "doctor": ("doctor",),
     "calibrate": ("calibrate", "--import", "fio.json", "--base", "dgx2"),
     "sweep": ("sweep", "--model", "tiny-gpt", "--cluster", "workstation", "--over", "dp=1,2"),

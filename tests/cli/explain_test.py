@@ -104,7 +104,8 @@ class Explain(CliTest):
 
     def test_why_a_plan_has_its_kernel_set(self):
         """cuDNN takes no heads of 20."""
-        question = ("--model", "tiny-mla", "--cluster", "dgx-a100", "--dp", "8", "--simulations", "4")
+        question = ("--model", "tiny-mla", "--cluster", "dgx-a100", "--dp", "8", "--simulations", "4",
+                    "--for", "zplan")
         lack = "cuDNN has no fused attention for heads of 20"
         for kernels, says in (("cuda.sm80.bf16", "SLOW attention on vector units: "),
                               ("cuda.sm80.bf16.unfused", "scores of attention are stored: ")):

@@ -261,8 +261,8 @@ class Frameworks(CliTest):
     def test_placement_that_stands_in_for_unknown_memory_is_said(self):
         call = ("check", "ds_config.json", "--model", "llama3-8b", "--cluster", "dgx-h100",
                 "--recompute", "full", "--stack")
-        text = " ".join(self.zplan(*call, "deepspeed").stdout.split())
-        self.assertIn("counted as our own executor places it: the memory of deepspeed is not known",
+        text = " ".join(self.zplan(*call, "maxtext").stdout.split())
+        self.assertIn("counted as our own executor places it: the memory of maxtext is not known",
                       text)
         self.assertIn("where the verdict counts our placement", text)
         self.assertNotIn("our own executor", self.zplan(*call, "deepspeed2020").stdout)

@@ -29,7 +29,7 @@ class Hardware(CliTest):
         self.assertNotIn("can send", self.good("clusters", "dgx-h100x64"))
 
     def test_a_kind_that_nobody_measured_says_so(self):
-        text = self.good("plan", "--model", "llama3-8b", "--cluster", "mi300x", *QUICK)
+        text = self.good("plan", "--model", "llama3-8b", "--cluster", "mi300x", *QUICK, "--details")
         self.assertIn("no run of stack own", text.replace("\n", " "))
 
     def test_a_set_for_no_backend_is_planned_and_not_run(self):

@@ -50,7 +50,7 @@ class FrozenParameters(CliTest):
 
     def test_70b_is_trained_on_four_gpus_of_24_gb(self):
         answer = self.good_json("plan", "--model", "llama3-70b", "--cluster", "rtx4090", "--train",
-                                "lora", "--lora-rank", "16", "--global-batch", "8")
+                                "lora", "--lora-rank", "16", "--global-batch", "8", "--for", "zplan")
         memory = answer["memory"]
         self.assertEqual(answer["plan"]["placement"]["params"], "cpu")
         # Frozen parameters have 2 bytes each and nothing else, off the GPU.

@@ -25,7 +25,7 @@ def is_plain(plan):
 @functools.cache
 def asked(model, cluster):
     """Once, for both test cases."""
-    return zplan("plan", "--model", model, "--cluster", cluster, "--json")
+    return zplan("plan", "--model", model, "--cluster", cluster, "--for", "zplan", "--json")
 
 
 class Recommended(CliTest):
@@ -36,7 +36,7 @@ class Recommended(CliTest):
 
     def test_no_plain_plan_is_as_fast_as_one_that_is_not(self):
         for model, cluster in QUESTIONS:
-            question = ("plan", "--model", model, "--cluster", cluster)
+            question = ("plan", "--model", model, "--cluster", cluster, "--for", "zplan")
             answer = self.answer(model, cluster)
             if is_plain(answer["plan"]):
                 continue

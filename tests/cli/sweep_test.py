@@ -146,7 +146,7 @@ class OtherHardware(CliTest):
         self.assertEqual(memory["gpu"]["capacity_bytes"], 80 * 2**30)
 
     def test_plan_says_what_was_changed_and_what_to_type_next(self):
-        text = self.good("plan", *SMALL, "--set", "gpu.memory=40GiB", "--set", "nvme=x2")
+        text = self.good("plan", *SMALL, "--set", "gpu.memory=40GiB", "--set", "nvme=x2", "--details")
         self.assertIn("with gpu.memory 40.00 GiB, nvme 51.2 GB/s", " ".join(text.split()))
         self.assertIn("gpu.memory 40.00 GiB in place of 31.75 GiB", text)
         self.assertIn("./zplan simulate plan.json --trace", text)  # which remembers

@@ -15,6 +15,9 @@ constexpr Unexplained kRows[] = {
      "ranks of the plan, ranks x step, tokens of a step, memory.gpu usable less peak"},
     {"rejected[].*", kOther},
     {"fastest.*", kOther},
+    {"software[].*",
+     "the same plan with other rates (simulate --for unfolds it), and the hardware limit "
+     "(planner/search/hardware_limit.h)"},
     {"top[].*", kOther},
     {"pareto[].*", kOther},
     {"time.experts.*", "imbalances that are assumed, and the step of a plan with twice as much"},
