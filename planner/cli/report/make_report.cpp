@@ -57,6 +57,7 @@ Answer search_beside(const ReportCommand& command, const ChosenPlan& chosen) {
   question.model = plan.model;
   question.cluster = command.cluster.empty() ? plan.hardware : command.cluster;
   question.pins = question_of(plan);
+  if (question.stack.empty()) question.stack = chosen.evidence.stack.name;
   return find_answer(question);
 }
 
