@@ -1,6 +1,6 @@
 // The files hwprofiles/catalogue/*.json, those of its folders clusters and hardware, and those of
-// hwprofiles/stacks, hwprofiles/measured and hwprofiles/predicted, as compiled in; defined in generated sources
-// (models/embed.cmake).
+// hwprofiles/stacks, hwprofiles/measured and hwprofiles/predicted, as compiled in; defined in
+// generated sources (models/embed.cmake).
 #pragma once
 
 #include <span>

@@ -46,8 +46,7 @@ Words stacks() {
   for (const StackProfile& stack : stack_catalogue()) {
     words.push_back(stack.name);
     for (const SoftwareName& own : stack.names)
-      if (std::find(words.begin(), words.end(), own.name) == words.end())
-        words.push_back(own.name);
+      if (std::find(words.begin(), words.end(), own.name) == words.end()) words.push_back(own.name);
   }
   return words;
 }

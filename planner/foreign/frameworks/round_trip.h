@@ -17,8 +17,8 @@ namespace zplan {
 Setup read_back(const Framework& framework, const Plan& plan, const ModelConfig& model,
                 const Cluster& cluster);
 
-// Returns whether the framework does as the plan says in this decision, though a setup that was read
-// says otherwise: only what is counted of it here differs.
+// Returns whether the framework does as the plan says in this decision, though a setup that was
+// read says otherwise: only what is counted of it here differs.
 bool does_as_planned(const Setup& setup, std::string_view pointer);
 
 }  // namespace zplan

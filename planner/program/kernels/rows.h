@@ -857,7 +857,7 @@ ZPLAN_KERNEL(
     .what =
         "Is the gradient, times the loss scale, of the mean over global_tokens of KL(p | softmax "
         "of the scores), over the keys that were chosen; p is what all `heads` give a key, divided "
-        "by their number. Of that sum a rank has its heads' part in `given`, and it gives that part "
+        "by their number. Of that sum a rank has its heads' part in `given`, and gives that part "
         "of the gradient, one of `ranks`.")
 ZPLAN_KERNEL(ChosenAttentionForward, "chosen_attention_forward",
              .operands = "qkv:rc[b,s,g,w] chosen:ri[b,s,i] out:wc[b,s,a,v] lse:wt[b,a,s] scratch:s",

@@ -68,9 +68,10 @@ TEST(Stack, ANameIsItsNewestProfileForTheDevicesAndAYearAnOlderOne) {
   EXPECT_EQ(message_of([] { load_stack("megatron@2021"); }),
             "--for megatron@2021: expected one of the years 2020, 2022, 2025, as in --for "
             "megatron@2020");
-  EXPECT_EQ(message_of([] { load_stack("torchtitan", 70); }),
-            "--for torchtitan: no profile of torchtitan is for these devices; expected a year, 2025, "
-            "as in --for torchtitan@2025, to take its rates all the same");
+  EXPECT_EQ(
+      message_of([] { load_stack("torchtitan", 70); }),
+      "--for torchtitan: no profile of torchtitan is for these devices; expected a year, 2025, "
+      "as in --for torchtitan@2025, to take its rates all the same");
 }
 
 TEST(Stack, HasRatesByClassOfDevices) {

@@ -666,7 +666,7 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
   EXPECT_EQ(
       parse_error({{"rope", "1"}}),
       "m.json:8:1: /rope: expected one of the keys \"schema\", \"name\", \"aliases\", "
-            "\"sizes\", \"variants\", \"trained_positions\", "
+      "\"sizes\", \"variants\", \"trained_positions\", "
       "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"qk_norm\", "
       "\"activation\", \"parallel_residual\", \"post_norms\", \"residual_of_norm\", "
       "\"embedding_norm\", "
