@@ -77,7 +77,8 @@ std::vector<std::string> not_given(const std::vector<Assumption>& assumed, const
   return sentences;
 }
 
-// Of rotary positions that the weights were not trained on; empty: there are none.
+// Says that a sequence has rotary positions that the weights were not trained on; empty: it has
+// none.
 std::string beyond_positions(const ModelConfig& model, std::int64_t sequence) {
   if (model.position != Position::kRope || model.trained_positions == 0 ||
       sequence <= model.trained_positions)
@@ -168,8 +169,8 @@ std::string take_word_for(const StackProfile& software, bool is_asked, const Pin
   return why;
 }
 
-// With the software that the command names; without a name with our own executor. `asked`: by the
-// user.
+// Answers with the software that the command names, without a name with our own executor. `asked`
+// says whether the user named it.
 Answer answer_for(const PlanCommand& typed, bool asked) {
   const auto begin = Clock::now();
   const InterruptGuard guard;
@@ -255,7 +256,7 @@ Answer answer_for(const PlanCommand& typed, bool asked) {
   return answer;
 }
 
-// Features of a plan that decide which software was measured with such plans.
+// Returns the features of a plan that decide which software was measured with such plans.
 std::vector<std::string> tiers_of(const Answer& answer) {
   std::vector<std::string> tiers;
   for (const std::string& feature : kind_of(answer.best->planned.plan, answer.cluster).features)
@@ -279,7 +280,7 @@ class MeasuredAnswer {
     if (command.pins.values().train.has_lora()) prefer_hugging_face();
   }
 
-  // Nothing: no software that was measured has a plan that fits.
+  // Returns nothing if no software that was measured has a plan that fits.
   std::optional<Answer> find() {
     std::optional<Answer> best;
     std::vector<std::string> tiers;  // that the plan of `best` uses, unmeasured with its software

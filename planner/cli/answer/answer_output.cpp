@@ -18,7 +18,7 @@
 #include "planner/cli/predict/prediction_output.h"
 #include "planner/cli/predict/split_output.h"
 #include "planner/core/quantity.h"
-#include "planner/plan/plan_difference.h"
+#include "planner/core/text.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/outside_space.h"
 #include "planner/search/pareto.h"
@@ -112,16 +112,6 @@ Sheet cluster_sheet(const Cluster& cluster) {
   return out;
 }
 
-// The decisions that another plan has otherwise, but for the slack that it fits with.
-std::string has_otherwise(const Plan& plan, const Plan& other) {
-  std::string out;
-  for (const DecisionChange& change : plan_difference(plan, other)) {
-    const std::string_view word = change.pointer.substr(change.pointer.rfind('/') + 1);
-    if (word != "slack") out += fmt::format("{}{} {}", out.empty() ? "" : ", ", word, change.after);
-  }
-  return out;
-}
-
 // The lines of a plan that another one does not have; where it has them all, the decisions.
 std::string what_differs(const Plan& plan, const Plan& other) {
   const std::vector<std::string> lines = plan_lines(plan), others = plan_lines(other);
@@ -129,7 +119,7 @@ std::string what_differs(const Plan& plan, const Plan& other) {
   for (const std::string& line : lines)
     if (std::find(others.begin(), others.end(), line) == others.end())
       out += (out.empty() ? "" : "; ") + line;
-  return out.empty() ? has_otherwise(other, plan) : out;
+  return out.empty() ? joined(changed_decisions(other, plan), ", ") : out;
 }
 
 // The decisions of a plan that what is proven does not cover.
@@ -177,7 +167,7 @@ std::string gap_words(const SearchStats& stats, std::string_view than) {
                    than);
 }
 
-// What of a long sequence the proof does not speak of.
+// Names what of a long sequence the proof does not speak of.
 std::string context_words(std::int64_t sequence, const Pins& pins, const SearchStats& stats) {
   const std::string_view left_out = context_left_out(sequence, pins);
   if (left_out.empty() || stats.gap > kProvenGap) return "";
@@ -348,12 +338,6 @@ Sheet timing_sheet(Seconds elapsed) {
   return out;
 }
 
-std::string typed(const std::vector<std::string>& arguments) {
-  std::string out;
-  for (const std::string& word : arguments) out += " " + shell_word(word);
-  return out;
-}
-
 std::string next_part(const FoundPlan& best, const PlanCommand& command) {
   const std::string file = shell_word(command.output.empty() ? "plan.json" : command.output);
   std::string out;
@@ -361,7 +345,7 @@ std::string next_part(const FoundPlan& best, const PlanCommand& command) {
     out += fmt::format("{:<{}}{}\n", out.empty() ? "Next" : "", kLabelWidth, line);
   };
   if (command.output.empty())
-    add(fmt::format("./zplan plan{} -o {}", typed(command.arguments), file));
+    add(fmt::format("./zplan plan{} -o {}", shell_words(command.arguments), file));
   add(fmt::format("./zplan simulate {} --trace trace.json", file));
   if (find_kernel_set(best.planned.plan.kernel_set).runs_on == RunsOn::kCpu) {
     const bool drive = family_of(best.planned.plan).nvme;
@@ -370,7 +354,7 @@ std::string next_part(const FoundPlan& best, const PlanCommand& command) {
   return out;
 }
 
-// What is known of the plan that was found.
+// Adds what is known of the plan that was found.
 void add_plan_facts(Sheet& out, const FoundPlan& best) {
   out.facts({{"plan", as_json(to_json(best.planned.plan))},
              {"memory", memory_sheet(best.memory, kLabelWidth)},
@@ -378,7 +362,7 @@ void add_plan_facts(Sheet& out, const FoundPlan& best) {
              {"fingerprint", best.planned.fingerprint}});
 }
 
-// The same for people; the rest of the facts is known by now.
+// Prints the same for people, once the rest of the facts is known.
 void say_plan(Sheet& out, const FoundPlan& best) {
   out.print(over_text(best.memory));
   std::string_view label = "Plan";
@@ -396,7 +380,7 @@ void say_plan(Sheet& out, const FoundPlan& best) {
   out.print("\n");
 }
 
-// The plans that --top and --pareto ask for.
+// Prints the plans that --top and --pareto ask for.
 void say_lists(Sheet& out, const PlanCommand& command) {
   if (command.top > 0) {
     out.print("\nThe fastest of those simulated\n");
@@ -418,7 +402,7 @@ Sheet simulated_sheet(const Simulated& one, const Plan& best) {
           {"shape", fmt::format("dp {} x tp {} x pp {}", p.dp, p.tp, p.pp)},
           {"micro_batch", one.plan.batch.micro_batch},
           {"family", name(family_of(one.plan))},
-          {"differs", has_otherwise(best, one.plan)}};
+          {"differs", joined(changed_decisions(best, one.plan), ", ")}};
 }
 
 Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {

@@ -8,23 +8,21 @@
 #include <utility>
 #include <vector>
 
+#include "planner/certainty/kind.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/split_output.h"
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
-#include "planner/cost/kernel_time.h"
-#include "planner/plan/plan_difference.h"
+#include "planner/cost/goodput.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/outside_space.h"
-#include "planner/search/simplicity.h"
 
 namespace zplan {
 namespace {
 
 constexpr double kUsualTokens = 1e12;  // [assumed] where --tokens does not say how many
 constexpr double kSecondsPerHour = 3600;
-constexpr double kSecondsPerDay = 86400;
 constexpr double kDaysPerYear = 365.25;
 
 // "1T", "2.5B"
@@ -62,16 +60,17 @@ std::string long_time(double seconds) {
 
 std::int64_t ranks_of(const Answer& answer) { return answer.best->planned.plan.parallel.ranks(); }
 
-std::string_view worker_of(const Answer& answer) {
-  const bool on_cpu = find_kernel_set(answer.best->planned.plan.kernel_set).runs_on == RunsOn::kCpu;
-  return on_cpu ? "worker" : "GPU";
+bool runs_on_cpu(const Answer& answer) {
+  return find_kernel_set(answer.best->planned.plan.kernel_set).runs_on == RunsOn::kCpu;
 }
+
+std::string_view worker_of(const Answer& answer) { return runs_on_cpu(answer) ? "worker" : "GPU"; }
 
 double run_seconds(const Answer& answer, const PlanCommand& command, Seconds step) {
   return tokens_of(command) / tokens_per_second(answer, step);
 }
 
-// Label in front, lines after the first below the text.
+// Adds a text behind its label; lines after the first stand below it.
 void entry(std::string& out, std::string_view label, const std::string& text) {
   if (text.empty()) return;
   Sheet line;
@@ -103,7 +102,7 @@ std::string software_table(const Answer& answer, const PlanCommand& command) {
   return table.text(kIndent);
 }
 
-// GPU-hours, and money where the price is given.
+// Says how many GPU-hours the run takes, and what they cost where the price is given.
 std::string run_words(const Answer& answer, const PlanCommand& command) {
   const double seconds = run_seconds(answer, command, answer.best->time.sim.period);
   const double hours = seconds / kSecondsPerHour * static_cast<double>(ranks_of(answer));
@@ -161,7 +160,7 @@ bool holds_states(const TierUse& use) {
   return false;
 }
 
-// What is expected of the fullest GPU, or of the host where no GPU works.
+// Says what is expected of the fullest GPU, or of the host where no GPU works.
 std::string expected_words(const Answer& answer) {
   const MemoryPrediction& memory = answer.best->memory;
   const TierUse& gpu = memory.use[static_cast<std::size_t>(Tier::kGpu)];
@@ -214,18 +213,14 @@ std::string time_words(const Answer& answer) {
   return joined(words, ", ");
 }
 
-// The fastest plan found, where a simpler one is recommended.
+// Names the fastest plan found, where a simpler one is recommended.
 std::string passed_over(const Answer& answer) {
   const SearchResult& search = answer.search;
   if (!search.fastest || !search.best) return "";
   constexpr double kWorthSaying = 0.001;
   const double gain = search.best->step->value / search.fastest->step->value - 1;
   if (gain < kWorthSaying) return "";
-  std::vector<std::string> changes;
-  for (const DecisionChange& change : plan_difference(search.best->plan, search.fastest->plan)) {
-    const std::string_view word = change.pointer.substr(change.pointer.rfind('/') + 1);
-    if (word != "slack") changes.push_back(fmt::format("{} {}", word, change.after));
-  }
+  std::vector<std::string> changes = changed_decisions(search.best->plan, search.fastest->plan);
   constexpr std::size_t kMostNamed = 4;
   const bool more = changes.size() > kMostNamed;
   changes.resize(std::min(changes.size(), kMostNamed));
@@ -272,7 +267,7 @@ std::string doubts(const Answer& answer) {
   return joined(others, "; ");
 }
 
-// What the search has shown, by this cost model.
+// Says what the search has shown, by this cost model.
 std::string proven_words(const Answer& answer) {
   const SearchStats& stats = answer.search.stats;
   const std::string plans =
@@ -286,17 +281,11 @@ std::string proven_words(const Answer& answer) {
              : fmt::format("others of {} could take up to {} less time{}", plans, gap, than);
 }
 
-// With what the space has not, where it could matter.
+// Adds what the space has not, where it could matter.
 std::string proof_words(const Answer& answer) {
   const std::string_view left_out = context_left_out(answer.sequence, answer.pins);
   const std::string words = proven_words(answer);
   return left_out.empty() ? words : fmt::format("{}; the space has no {}", words, left_out);
-}
-
-std::string arguments_of(const PlanCommand& command) {
-  std::string out;
-  for (const std::string& word : command.arguments) out += " " + shell_word(word);
-  return out;
 }
 
 std::string next_words(const Answer& answer, const PlanCommand& command) {
@@ -307,22 +296,14 @@ std::string next_words(const Answer& answer, const PlanCommand& command) {
   if (is_written)
     entry(out, "Next", fmt::format("./zplan simulate {} --trace trace.json", file));
   else
-    entry(out, "Next", fmt::format("./zplan plan{} -o {}", arguments_of(command), file));
-  const bool on_cpu = find_kernel_set(answer.best->planned.plan.kernel_set).runs_on == RunsOn::kCpu;
+    entry(out, "Next", fmt::format("./zplan plan{} -o {}", shell_words(command.arguments), file));
   const std::string_view drives = family_of(answer.best->planned.plan).nvme ? " --nvme-dir ." : "";
-  if (on_cpu)
+  if (runs_on_cpu(answer))
     entry(out, "", fmt::format("./zplan run {} --steps 10 --check{}", file, drives));
   else if (!target.empty())
     entry(out, "", fmt::format("./zplan export {} --to {} -o run", file, target));
   entry(out, "", "the same with --details for all that is known");
   return out;
-}
-
-// "bf16", of products of layers in 8 or 4 bits "mxfp8".
-std::string format_words(const Plan& plan) {
-  const KernelSet& set = find_kernel_set(plan.kernel_set);
-  return set.layer_products == LayerProducts::kFp8 ? std::string(set.codes.name)
-                                                   : std::string(peak_name(set.compute));
 }
 
 std::string schedule_words(const Plan& plan) {
@@ -333,7 +314,7 @@ std::string schedule_words(const Plan& plan) {
 }
 
 // "ZeRO-3, tensor 2, data 256; micro-batch 5, 2 accumulation steps; full recomputation; fp16"
-std::string plan_words(const Plan& plan) {
+std::string plan_words(const Plan& plan, const Cluster& cluster) {
   const Parallel& shape = plan.parallel;
   std::vector<std::string> parts;
   if (plan.zero_stage > 0 || shape.dp > 1) parts.push_back(fmt::format("ZeRO-{}", plan.zero_stage));
@@ -348,12 +329,13 @@ std::string plan_words(const Plan& plan) {
   if (parts.empty()) parts.emplace_back("one replica");
   return fmt::format("{}; micro-batch {}, {}; {}; {}", joined(parts, ", "), plan.batch.micro_batch,
                      count_of(plan.micro_steps(), "accumulation step"), recompute_words(plan),
-                     format_words(plan));
+                     kind_of(plan, cluster).format);
 }
 
-std::string plan_entries(const Plan& plan) {
+std::string plan_entries(const Answer& answer) {
+  const Plan& plan = answer.best->planned.plan;
   std::string out;
-  entry(out, "Plan", plan_words(plan));
+  entry(out, "Plan", plan_words(plan, answer.cluster));
   const Family family = family_of(plan);
   if (family.cpu || family.nvme) entry(out, "", placement_words(plan));
   return out;
@@ -369,7 +351,7 @@ std::string misfit_screen(const Answer& answer, const PlanCommand& command) {
         fmt::format("{} were looked at; none fits", count_of(answer.search.stats.space, "plan")));
   entry(out, "Next", fmt::format("./zplan need --model {}", shell_word(command.model)));
   entry(out, "", fmt::format("./zplan max --cluster {}", shell_word(command.cluster)));
-  entry(out, "", fmt::format("./zplan plan{} --details", arguments_of(command)));
+  entry(out, "", fmt::format("./zplan plan{} --details", shell_words(command.arguments)));
   return out;
 }
 
@@ -404,7 +386,7 @@ std::string first_screen(const Answer& answer, const PlanCommand& command) {
   std::string out = paragraph(headline(answer));
   if (!answer.best) return out + misfit_screen(answer, command);
   out += software_table(answer, command);
-  out += plan_entries(answer.best->planned.plan);
+  out += plan_entries(answer);
   entry(out, "Memory", memory_words(answer));
   entry(out, "Time", time_words(answer));
   entry(out, "Run", run_words(answer, command));

@@ -13,6 +13,7 @@
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/text.h"
+#include "planner/software/choice.h"
 
 namespace zplan {
 namespace {
@@ -53,8 +54,8 @@ Sheet profile_sheet(const StackProfile& profile, const std::vector<StackProfile>
   int count = 0;
   for (const SoftwareRuns& one : runs) {
     count += one.runs;
-    devices.push_back(fmt::format("{} {} ({:.0f} %)", one.runs,
-                                  one.device.substr(0, one.device.find('-')), 100 * one.within));
+    devices.push_back(
+        fmt::format("{} {} ({:.0f} %)", one.runs, short_device(one.device), 100 * one.within));
   }
   return {{"profile", profile.name},
           {"names", typed_names(profile, all)},

@@ -13,6 +13,7 @@
 #include "planner/core/text.h"
 #include "planner/lower/blocks/expert_rows.h"
 #include "planner/plan/choices.h"
+#include "planner/plan/plan_difference.h"
 #include "planner/plan/plan_schedule.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -357,6 +358,15 @@ std::string cluster_words(const Cluster& cluster) {
       network_words(cluster), changes_words(cluster));
 }
 
+std::vector<std::string> changed_decisions(const Plan& plan, const Plan& other) {
+  std::vector<std::string> changed;
+  for (const DecisionChange& change : plan_difference(plan, other)) {
+    const std::string_view word = change.pointer.substr(change.pointer.rfind('/') + 1);
+    if (word != "slack") changed.push_back(fmt::format("{} {}", word, change.after));
+  }
+  return changed;
+}
+
 std::string shell_word(const std::string& word) {
   if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
   std::string quoted = "'";
@@ -368,6 +378,12 @@ std::string shell_word(const std::string& word) {
     }
   }
   return quoted + "'";
+}
+
+std::string shell_words(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += " " + shell_word(word);
+  return out;
 }
 
 }  // namespace zplan

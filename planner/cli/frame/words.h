@@ -50,7 +50,13 @@ std::string changes_words(const Cluster& cluster);
 // "32 nodes of 16 V100-SXM3-32GB: 512 GPUs"
 std::string cluster_words(const Cluster& cluster);
 
+// Names the decisions that another plan has otherwise, but for the slack that it fits with:
+// "zero_stage 2".
+std::vector<std::string> changed_decisions(const Plan& plan, const Plan& other);
+
 // A word as a shell takes it back, quoted where needed.
 std::string shell_word(const std::string& word);
+// Such words, with a space before each.
+std::string shell_words(const std::vector<std::string>& words);
 
 }  // namespace zplan
