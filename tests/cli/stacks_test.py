@@ -1,6 +1,7 @@
 """--stack: whose software a plan is made for, or simulated with."""
 
 import json
+import os
 
 from cli_support import BAD_INPUT, OK, CliTest, main
 
@@ -62,6 +63,19 @@ class Stacks(CliTest):
                 self.bad(BAD_INPUT, "plan", *QUESTION, "--stack", file, says=('stack "mine"', says))
                 runs = self.write("runs.jsonl", "")
                 self.bad(BAD_INPUT, "validate", runs, "--stack", file, says=says)
+
+    def test_a_plan_file_finds_the_file_of_its_software_again(self):
+        stack = {"schema": "zplan.stack/1", "name": "mine", "description": "mine", "software": [],
+                 "fused": True,
+                 "rates": {"gemm": {"value": 1.5, "source": "assumed", "ref": "r"}}}  # fmt: skip
+        self.write("mine.json", json.dumps(stack))
+        os.mkdir(self.path("plans"))
+        question = ("plan", "--model", "tiny-gpt", "--cluster", "workstation", "--simulations", "1")
+        planned = self.good_json(*question, "--for", "mine.json", "-o", "plans/plan.json")
+        self.assertEqual(json.loads(self.read("plans/plan.json"))["made_with"]["software"],
+                         "../mine.json")
+        simulated = self.good_json("simulate", "plans/plan.json")
+        self.assertEqual(simulated["time"]["step_s"], planned["time"]["step_s"])
 
     def test_what_its_modules_hold_has_a_line_each(self):
         question = ("memory", "--model", "llama3.2-1b", "--cluster", "dgx-h100", "--dp", "8",

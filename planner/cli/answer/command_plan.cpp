@@ -31,8 +31,10 @@ ExitCode execute(const PlanCommand& command) {
     if (!answer.best || command.output.empty()) return;
     const PlannedJob& planned = answer.best->planned;
     const bool is_own = is_ideal(answer.evidence.stack);
+    const std::string& profile =  // a file is found again by its path
+        looks_like_path(command.stack) ? command.stack : answer.evidence.stack.name;
     const PlanOrigin origin{.fingerprint = planned.fingerprint,
-                            .software = is_own ? "" : answer.evidence.stack.name,
+                            .software = is_own ? "" : profile,
                             .calibration = answer.calibration};
     write_file(command.output, command.bundle ? bundle_text(planned.plan, origin)
                                               : plan_text(planned.plan, origin, command.output));

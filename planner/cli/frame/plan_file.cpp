@@ -79,6 +79,9 @@ ReadPlan read_plan(const std::string& path) {
   const bool is_as_named = file.seal && file.seal->model.name == plan.model;
   const bool has_sealed_hardware = file.seal && file.seal->hardware.name == plan.hardware;
   const fs::path folder = fs::path(path).parent_path();
+  if (file.seal)
+    for (std::string* name : {&file.seal->software, &file.seal->calibration})
+      if (is_relative(*name, folder)) *name = (folder / *name).string();
   if (file.is_bundle) {
     plan.model = as_path(path);
     plan.hardware = with_settings(as_path(path), split_settings(plan.hardware).settings);
@@ -100,11 +103,11 @@ void tell_left_out(const std::string& model, const std::vector<std::string>& sen
   for (const std::string& one : sentences) complain(fmt::format("{}: {}", model, one));
 }
 
-std::string plan_text(Plan plan, const PlanOrigin& origin, const std::string& path) {
+std::string plan_text(Plan plan, PlanOrigin origin, const std::string& path) {
   const std::string model = plan.model, hardware = plan.hardware;
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty())
-    for (std::string* name : {&plan.model, &plan.hardware})
+    for (std::string* name : {&plan.model, &plan.hardware, &origin.software, &origin.calibration})
       if (is_relative(*name, {})) *name = seen_from(folder, *name);
   return to_json(plan, seal_of(plan, origin, model, hardware));
 }

@@ -29,9 +29,10 @@ struct PlanOrigin {
   std::string fingerprint;            // of its placed Job
   std::string software, calibration;  // as PlanSeal
 };
-// The text of a file at this path, in which relative paths of the Plan are relative to its folder,
+// The text of a file at this path, in which relative paths, those of software and calibration run,
+// too, are relative to its folder,
 // with what the plan was made with.
-std::string plan_text(Plan plan, const PlanOrigin& origin, const std::string& path);
+std::string plan_text(Plan plan, PlanOrigin origin, const std::string& path);
 // The same with model and hardware, a "zplan.bundle/1".
 std::string bundle_text(Plan plan, const PlanOrigin& origin);
 // The cluster of that name or, where it is empty or settings alone, "{nvme=x2}", the one that the

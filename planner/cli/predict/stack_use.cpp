@@ -112,10 +112,10 @@ StackUse software_of(const ReadPlan& read, const std::string& name, const std::s
   if (name.empty() && anchor.empty())
     return find_stack_use(seal.software, seal.calibration, &cluster);
   StackUse use = find_stack_use(name, anchor, &cluster);
-  if (use.evidence.stack.name != seal.software)
+  const StackProfile kept = load_stack(seal.software);
+  if (use.evidence.stack.name != kept.name)
     complain(fmt::format("{}: planned for {}, predicted with {} (--for)", read.path,
-                         software_title(load_stack(seal.software)),
-                         software_title(use.evidence.stack)));
+                         software_title(kept), software_title(use.evidence.stack)));
   return use;
 }
 
