@@ -17,7 +17,7 @@ namespace {
 // Names of the catalogue begin with these; names that people type may, or may not.
 constexpr std::string_view kVendors[] = {"aws-", "azure-", "gcp-", "tpu-"};
 
-constexpr std::size_t kShortest = 3;  // of a name that an error may propose
+constexpr std::size_t kShortestName = 3;  // that an error may propose
 
 std::optional<JsonNode> find(const JsonNode& object, std::string_view key) {
   for (const auto& [name, node] : object.members())
@@ -45,7 +45,7 @@ class Reader {
     for (const std::string& name : cluster_names()) add(all_.racks, name, name);
     all_.devices = read_spelled_devices();
     for (const SpelledDevice& device : all_.devices)
-      if (device.names.front().size() >= kShortest) all_.shown.push_back(device.names.front());
+      if (device.names.front().size() >= kShortestName) all_.shown.push_back(device.names.front());
     read_instances();
     return std::move(all_);
   }
@@ -60,7 +60,7 @@ class Reader {
       else if (target.starts_with(vendor))
         names.push_back({squashed(std::string(vendor) + name), target});
     }
-    if (name.size() >= kShortest) all_.shown.push_back(name);
+    if (name.size() >= kShortestName) all_.shown.push_back(name);
   }
 
   void read_node(const EmbeddedFile& file) {

@@ -9,12 +9,13 @@
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kMostRuns = 1'000'000'000;
+constexpr std::int64_t kMostCounted = 1'000'000'000;  // runs, devices
+constexpr std::int64_t kMostParameters = 1'000'000'000'000'000'000;
 
 SoftwareRuns read_runs(const JsonNode& node) {
   JsonObject in = node.object();
   const auto count = [&](std::string_view key, std::int64_t least) {
-    return static_cast<int>(in.member(key).integer(least, kMostRuns));
+    return static_cast<int>(in.member(key).integer(least, kMostCounted));
   };
   SoftwareRuns runs;
   runs.software = in.member("software").non_empty_string();
@@ -22,7 +23,7 @@ SoftwareRuns read_runs(const JsonNode& node) {
   runs.runs = count("runs", 1);
   runs.fitted = count("fitted", 0);
   runs.most_devices = count("most_devices", 1);
-  runs.most_parameters = in.member("most_parameters").integer(1, kMostRuns * kMostRuns);
+  runs.most_parameters = in.member("most_parameters").integer(1, kMostParameters);
   runs.within = in.member("within").number(0, 10);
   runs.formats = in.member("formats").words();
   runs.features = in.member("features").words();

@@ -46,8 +46,8 @@ struct Failures {
   Seconds mtbf{};     // of the whole machine
   Seconds restart{};  // until training goes on, from the last checkpoint
 };
+inline constexpr double kSecondsPerHour = 3600, kSecondsPerDay = 86400;
 // [Dubey24 sec 3.3.4] 419 unexpected interruptions in 54 days of 16,384 H100.
-inline constexpr double kSecondsPerDay = 86400;
 inline constexpr double kLlamaInterruptions = 419, kLlamaDays = 54, kLlamaDevices = 16384;
 inline constexpr Seconds kLlamaDeviceMtbf{kLlamaDays * kSecondsPerDay * kLlamaDevices /
                                           kLlamaInterruptions};

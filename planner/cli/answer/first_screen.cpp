@@ -22,7 +22,6 @@ namespace zplan {
 namespace {
 
 constexpr double kUsualTokens = 1e12;  // [assumed] where --tokens does not say how many
-constexpr double kSecondsPerHour = 3600;
 constexpr double kDaysPerYear = 365.25;
 
 // "1T", "2.5B"

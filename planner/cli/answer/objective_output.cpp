@@ -8,6 +8,7 @@
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
+#include "planner/cost/goodput.h"
 
 namespace zplan {
 
@@ -17,8 +18,6 @@ std::string percent_at_most(double share) {
 }
 
 namespace {
-
-constexpr double kSecondsPerHour = 3600;
 
 // Of a plan that was found; null where there is none.
 constexpr const char* kKeys[] = {

@@ -86,10 +86,10 @@ std::string verdict_of(const GoodputAnswer& answer) {
 }  // namespace
 
 std::string run_words(Seconds time) {
-  constexpr double kMinute = 60, kHour = 3600;
+  constexpr double kMinute = 60;
   if (time.value < 2 * kMinute) return format_seconds(time);
-  if (time.value < 2 * kHour) return fmt::format("{:.1f} min", time.value / kMinute);
-  if (time.value < 2 * kSecondsPerDay) return fmt::format("{:.1f} h", time.value / kHour);
+  if (time.value < 2 * kSecondsPerHour) return fmt::format("{:.1f} min", time.value / kMinute);
+  if (time.value < 2 * kSecondsPerDay) return fmt::format("{:.1f} h", time.value / kSecondsPerHour);
   return fmt::format("{:.1f} days", time.value / kSecondsPerDay);
 }
 
