@@ -54,7 +54,7 @@ constexpr std::int32_t kPrefetchDepths[] = {0, 2, 4};
 // Parts of the layers that are recomputed, tried on the winner, in eighths.
 constexpr std::int32_t kEighths[] = {1, 2, 4, 6, 7};
 // Chunks of layers on a stage, tried on the winner.
-constexpr std::int32_t kChunks[] = {2, 3, 4, 5, 6, 7, 8};
+constexpr std::int32_t kChunks[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24};
 // Layers with one checkpoint, tried on the winner.
 constexpr std::int32_t kCheckpointLayers[] = {2, 4};
 
@@ -172,6 +172,7 @@ std::vector<Plan> other_schedules(const Plan& plan) {
     next.schedule = Schedule::kInterleaved;
     next.parallel.chunks = chunks;
     next.stage_layers.clear();
+    if (plan.gather.by_layer()) next.gather = Gather::kLayer;  // chunks may have fewer than a unit
   }
   for (const Schedule schedule : {Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1}) {
     Plan& next = result.emplace_back(plan);
@@ -262,6 +263,16 @@ Evaluator with_free_knobs(Evaluator exact, const ModelConfig& model, const Pins&
   return free;
 }
 
+std::vector<Plan> with_other_schedules(const Plan& plan, const ModelConfig& model,
+                                       const Pins& pins) {
+  if (pins.has("/parallel/schedule") || pins.has("/parallel/chunks")) return {};
+  std::vector<Plan> plans = other_schedules(plan);
+  std::erase_if(plans, [&, shape = shape_of(model)](const Plan& other) {
+    return illegal(other, shape).has_value();
+  });
+  return plans;
+}
+
 std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
   std::vector<Knob> knobs;
   if (!pins.has("/recompute"))
@@ -272,8 +283,8 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
     knobs.emplace_back([is_free = !pins.has("/batch/micro_batch")](const Plan& plan) {
       return several_per_checkpoint(plan, is_free);
     });
-  if (!pins.has("/parallel/schedule") && !pins.has("/parallel/chunks"))
-    knobs.emplace_back(other_schedules);
+  knobs.emplace_back(
+      [model, pins](const Plan& plan) { return with_other_schedules(plan, model, pins); });
   if (!pins.has("/parallel/order"))
     knobs.emplace_back(
         [near = cluster.island()](const Plan& plan) { return pipeline_first(plan, near); });

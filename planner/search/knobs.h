@@ -27,6 +27,10 @@ std::vector<Plan> larger_units(const Plan& plan);
 // the least floor of those that may fit is the bound.
 Evaluator with_free_knobs(Evaluator exact, const ModelConfig& model, const Pins& pins);
 
+// The plan with each other pipeline schedule that is legal; none where the schedule is pinned.
+std::vector<Plan> with_other_schedules(const Plan& plan, const ModelConfig& model,
+                                       const Pins& pins);
+
 // The variations of a plan by one knob at a time, each a legal plan. A knob is turned on what those
 // before it have left.
 using Knob = std::function<std::vector<Plan>(const Plan&)>;

@@ -46,10 +46,12 @@ std::vector<OutsideSpace> outside_space(const Plan& plan, const Pins& pins) {
   return outside;
 }
 
-std::string_view context_left_out(std::int64_t sequence, const Pins& pins) {
+std::string_view context_left_out(std::int64_t sequence, std::int64_t sequences,
+                                  std::int64_t devices, const Pins& pins) {
   const bool is_pinned = pins.has("/parallel/cp") || pins.has("/parallel/ring");
-  if (sequence < kLongSequence || is_pinned) return "";
-  return "rings or context parallelism between nodes";
+  if (is_pinned || devices == 1) return "";
+  if (sequence >= kLongSequence) return "rings or context parallelism between nodes";
+  return are_few(sequences, devices) ? "context parallel degrees above 2" : "context parallelism";
 }
 
 std::string words_of(const std::vector<OutsideSpace>& outside) {

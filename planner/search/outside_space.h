@@ -21,14 +21,19 @@ struct OutsideSpace {
 // In the order of the rows of choices.h; empty: the plan is one of the space.
 std::vector<OutsideSpace> outside_space(const Plan& plan, const Pins& pins);
 
-// [assumed] Tokens of a sequence from which on the space has context parallel ranks: below,
-// replicas and tensor parallel ranks are enough for what a sequence keeps, and each size more of
-// such groups makes the space that much larger.
+// [assumed] Tokens of a sequence from which on the space has context parallel ranks of any number:
+// below, replicas and tensor parallel ranks are enough for what a sequence keeps, and each size
+// more of such groups makes the space that much larger. Below it has pairs of them where there are
+// fewer sequences than devices.
 inline constexpr std::int64_t kLongSequence = 32'768;
 
-// What the space has not of ranks that share a sequence, where it is long enough for them to matter
-// and nothing of it is pinned: "rings or context parallelism between nodes"; else nothing.
-std::string_view context_left_out(std::int64_t sequence, const Pins& pins);
+// Whether there are fewer sequences in a step than devices.
+inline bool are_few(std::int64_t sequences, std::int64_t devices) { return sequences < devices; }
+
+// What the space has not of ranks that share a sequence, "rings or context parallelism between
+// nodes"; nothing where that is pinned, or one device works.
+std::string_view context_left_out(std::int64_t sequence, std::int64_t sequences,
+                                  std::int64_t devices, const Pins& pins);
 
 // "uneven stages, layers per checkpoint"
 std::string words_of(const std::vector<OutsideSpace>& outside);

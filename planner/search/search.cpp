@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -43,6 +44,8 @@ constexpr std::int64_t kVariantsShare = 4;
 // fastest they may be. [Korthikanti22 sec 5] full recomputation takes a third more at the most.
 constexpr std::size_t kCloseLosers = 2;
 constexpr double kMostOfHomes = 4.0 / 3;
+// Shapes of ranks that get other pipeline schedules.
+constexpr std::size_t kPromisingPipelines = 6;
 
 // What is spent on simulations.
 struct Effort {
@@ -154,7 +157,10 @@ class Search {
     if (all.operations > 0)
       tuning_end_ = std::max(of_leaves, spent().operations) + more / kTuningShare;
     tune_both();
-    if (options_.variants) try_variants(allowed_for_variants(all, more));
+    if (!options_.variants) return;
+    try_variants(allowed_for_variants(all, more));
+    if (is_hopeless()) return;
+    for (const Leaf* leaf : {&ranking_.fastest(), &ranking_.recommended()}) turn_schedules(*leaf);
   }
 
   // First all that could be the fastest, then all that could be recommended in its place.
@@ -167,7 +173,7 @@ class Search {
   }
 
   void seek_simpler() {
-    if (ranking_.empty()) return;
+    if (ranking_.empty() || is_hopeless()) return;
     // A misfit brings its siblings in: where the fastest was proven, it has to be against them,
     // too.
     climb(most_, [this] {
@@ -264,7 +270,8 @@ class Search {
   Wave wave_of(Wanted wanted) const {
     Wave wave;
     for (const auto& [bound, i] : queue_) {
-      if (!ranking_.empty() && bound > ranking_.fastest().value().value) break;
+      if (!ranking_.empty() && bound > std::min(ranking_.fastest().value(), options_.below).value)
+        break;
       if (wanted(i) && !add_to(wave, i, kFitWave, kSimulationWave)) break;
     }
     return wave;
@@ -424,7 +431,7 @@ class Search {
   // What is not below it is not tried.
   Seconds limit_of_variants() const {
     if (all_count_) return Seconds{std::numeric_limits<double>::infinity()};
-    return ranking_.fastest().value() * (1 - kProvenGap);
+    return std::min(ranking_.fastest().value() * (1 - kProvenGap), options_.below);
   }
 
   // As it was enumerated, but for the prefetch and the tiles that it fits with.
@@ -486,8 +493,12 @@ class Search {
     }
   }
 
+  // Whether no variation can make the fastest plan one that matters.
+  bool is_hopeless() const { return ranking_.fastest().value() > options_.below * kMostOfHomes; }
+
   // Outside the proof: variations of the fastest plan, and of the one that is recommended.
   void tune_both() {
+    if (is_hopeless()) return;
     const Leaf& fastest = ranking_.fastest();
     const Leaf& recommended = ranking_.recommended();
     for (const Leaf* leaf : {&fastest, &recommended})
@@ -497,7 +508,10 @@ class Search {
     const std::vector<Leaf> roomy = roomy_by_context(fastest);
     for (const Leaf& leaf : roomy)
       tune_once(leaf, [this](const Leaf& from) { turn(other_homes(from), &ranking_.fastest()); });
-    if (!roomy.empty()) tune_once(ranking_.fastest(), [this](const Leaf& from) { tune(from); });
+    const std::vector<Leaf> pipelines = promising_pipelines();
+    for (const Leaf& leaf : pipelines) turn_schedules(leaf);
+    if (!roomy.empty() || !pipelines.empty())
+      tune_once(ranking_.fastest(), [this](const Leaf& from) { tune(from); });
     seek_simpler();  // than what they have led to
   }
 
@@ -538,6 +552,65 @@ class Search {
     std::erase_if(leaves, [](const Leaf& leaf) { return leaf.out(); });
     const auto roomiest = std::ranges::min_element(leaves, {}, &Leaf::gpu);
     return roomiest == leaves.end() ? nullptr : &*roomiest;
+  }
+
+  // Chunks keep more activations, for which sequence parallelism makes room.
+  void turn_schedules(const Leaf& leaf) {
+    if (!scheduled_.insert(leaf.place).second) return;
+    Plan plan = leaf.candidate.plan;
+    std::vector<Plan> plans = with_other_schedules(plan, model_, pins_);
+    if (plan.parallel.tp > 1 && !plan.parallel.sequence_parallel) {
+      plan.parallel.sequence_parallel = true;
+      std::ranges::move(with_other_schedules(plan, model_, pins_), std::back_inserter(plans));
+    }
+    turn(std::move(plans), &ranking_.fastest());
+  }
+
+  // What a plan could take with as many chunks of layers on each stage as there are layers
+  // [Narayanan21 sec 2.2].
+  Seconds with_most_chunks(const Leaf& leaf) const {
+    const Plan& plan = leaf.candidate.plan;
+    const auto steps = static_cast<double>(plan.micro_steps());
+    const double others = plan.parallel.pp - 1;
+    const auto layers = static_cast<double>(model_.layers) / plan.parallel.pp;
+    return leaf.value() * ((steps + others / layers) / (steps + others));
+  }
+
+  // The schedule is no decision of a leaf: of each shape of ranks with a pipeline the plan on the
+  // GPU that others could make the fastest, of those shapes the few that could most. None where the
+  // schedule is pinned.
+  std::vector<Leaf> promising_pipelines() {
+    if (pins_.has("/parallel/schedule") || pins_.has("/parallel/chunks")) return {};
+    const Seconds limit = ranking_.limit();
+    std::vector<std::size_t> open;
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      const Plan& plan = leaves_[i].candidate.plan;
+      const bool is_usual = plan.zero_stage <= 1 || pins_.has("/zero_stage");
+      if (plan.parallel.pp > 1 && is_usual && plan.placement == StatePlacement{}) open.push_back(i);
+    }
+    pool_.for_each(open.size(), [&](std::size_t i) {
+      if (leaves_[open[i]].rung == Rung::kEnumerated) estimate(leaves_[open[i]], evaluator_);
+    });
+    std::erase_if(open, [&](std::size_t i) {
+      return leaves_[i].out() || with_most_chunks(leaves_[i]) >= limit;
+    });
+    std::ranges::stable_sort(open, {},
+                             [this](std::size_t i) { return with_most_chunks(leaves_[i]); });
+    std::set<std::array<std::int64_t, 5>> shapes;
+    std::vector<Leaf> pipelines;
+    for (const std::size_t i : open) {
+      const Plan& plan = leaves_[i].candidate.plan;
+      const Parallel& cut = plan.parallel;
+      const std::array<std::int64_t, 5> shape{cut.tp, cut.pp, cut.cp, cut.ep,
+                                              plan.batch.micro_batch};
+      if (pipelines.size() == kPromisingPipelines) break;
+      if (shapes.contains(shape)) continue;
+      if (leaves_[i].rung < Rung::kFitted) fit(leaves_[i], evaluator_);
+      if (leaves_[i].out() || with_most_chunks(leaves_[i]) >= limit) continue;
+      shapes.insert(shape);
+      pipelines.push_back(leaves_[i]);
+    }
+    return pipelines;
   }
 
   // Again, where there were not the operations for all of it.
@@ -754,7 +827,7 @@ class Search {
   std::set<std::pair<Seconds, std::size_t>> closed_groups_;  // (floor, first leaf)
   bool all_count_ = false;                                   // whatever the bounds say
   bool has_groups_ = false;                                  // found once
-  std::set<std::size_t> tuned_from_;                         // places of plans
+  std::set<std::size_t> tuned_from_, scheduled_;             // places of plans
   double slack_ = 0;                                         // of all leaves, as enumerated
   bool proven_ = false;  // no leaf that was queued could be faster than the fastest
   std::int64_t plain_simulated_ = 0;

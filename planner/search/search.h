@@ -276,6 +276,8 @@ struct SearchOptions {
   // Below these: as much as a search that may do so much, with its tuning, comes first, so that
   // doing more never makes the fastest plan slower. 0: all is one search.
   std::int64_t first_operations = 0;
+  // Only faster plans matter: one that takes longer is found, and no more is done to find others.
+  Seconds below{std::numeric_limits<double>::infinity()};
   std::function<void(const SearchStats&)> progress{};  // after each wave, from the calling thread
   // Asked before each wave once a plan was simulated: whether to end with the best so far.
   std::function<bool()> stop{};

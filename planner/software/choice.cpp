@@ -51,9 +51,7 @@ class Choice {
       if (auto software = of_name(members)) found.push_back(*std::move(software));
     const auto rank = [&](const MeasuredSoftware& s) {
       const bool is_of_today = s.profile.newest_capability == 0;
-      const bool has_scale = cluster_.devices() <= 2 * std::int64_t{s.most_devices} &&
-                             parameters_ <= 2 * s.most_parameters;
-      return std::tuple(!s.on_class, !is_of_today, !has_scale, -s.runs);
+      return std::tuple(!s.on_class, !is_of_today, !s.of_scale, -s.runs);
     };
     std::ranges::stable_sort(found, {}, rank);
     return found;
@@ -90,6 +88,8 @@ class Choice {
     MeasuredSoftware software = on_class ? here : anywhere;
     software.profile = on_class ? *newest_here : *newest;
     software.on_class = on_class;
+    software.of_scale = cluster_.devices() <= 2 * std::int64_t{software.most_devices} &&
+                        parameters_ <= 2 * software.most_parameters;
     software.within = within_of(all_, software.profile.name, device);
     return software;
   }
@@ -117,6 +117,19 @@ MeasuredSoftware measured_of(const StackProfile& profile, const Cluster& cluster
   software.on_class = software.runs > 0;
   software.within = within_of(all, profile.name, device);
   return software;
+}
+
+std::vector<std::string> typed_names(const StackProfile& profile,
+                                     const std::vector<StackProfile>& all) {
+  std::vector<std::string> names;
+  for (const SoftwareName& own : profile.names) {
+    const bool is_newest = std::ranges::none_of(all, [&](const StackProfile& other) {
+      return other.year > profile.year &&
+             std::ranges::find(other.names, own.name, &SoftwareName::name) != other.names.end();
+    });
+    names.push_back(is_newest ? own.name : fmt::format("{}@{}", own.name, profile.year));
+  }
+  return names.empty() ? std::vector{profile.name} : names;
 }
 
 std::string short_device(const std::string& device) {

@@ -25,6 +25,7 @@ namespace zplan {
 struct MeasuredSoftware {
   StackProfile profile;
   bool on_class = false;  // the runs were on devices that compute alike; else on any
+  bool of_scale = false;  // on half as many devices, of a model half as large, at least
   int runs = 0;
   int most_devices = 0;
   std::int64_t most_parameters = 0;
@@ -41,6 +42,11 @@ MeasuredSoftware measured_of(const StackProfile& profile, const Cluster& cluster
 // "39 runs on H100, within 15 %" says how far 8 of 10 predictions were off at most; "never measured
 // on V100".
 std::string measured_words(const MeasuredSoftware& software, const Cluster& cluster);
+
+// What --for takes for a profile: "megatron" of the newest one with that name, "megatron@2022" of
+// the others. A profile without names is typed as its own.
+std::vector<std::string> typed_names(const StackProfile& profile,
+                                     const std::vector<StackProfile>& all);
 
 // "H100" of "H100-SXM5-80GB", "RTX 4090" of "GeForce RTX 4090 24GB".
 std::string short_device(const std::string& device);

@@ -109,11 +109,11 @@ class Files {
   // With the fewest replicas and the smallest batch that the framework takes alike.
   static Plan smallest_like(Plan plan) {
     Parallel& shape = plan.parallel;
-    const bool groups_replicas =
-        shape.ep > 1 || shape.shards > 0 || plan.secondary > 0 || plan.parameter_shards > 0;
+    const bool groups_replicas = shape.shards > 0 || plan.secondary > 0 ||
+                                 plan.parameter_shards > 0 || shape.dp % shape.ep != 0;
     const std::int64_t steps =
         plan.batch.global_batch / (std::int64_t{shape.dp} * plan.batch.micro_batch);
-    if (!groups_replicas) shape.dp = std::min(shape.dp, 2);
+    if (!groups_replicas) shape.dp = std::min(shape.dp, std::max(shape.ep, 2));
     plan.batch.micro_batch = 1;
     plan.batch.global_batch = shape.dp * (steps > 1 ? 2 * shape.pp : 1);
     return plan;

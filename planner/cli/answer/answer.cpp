@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <span>
 #include <utility>
 
 #include "hwprofiles/cluster_name.h"
@@ -26,6 +28,7 @@
 #include "planner/foreign/model_file.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/device_kernels.h"
+#include "planner/search/outside_space.h"
 #include "planner/software/choice.h"
 #include "planner/software/software_plans.h"
 
@@ -169,9 +172,11 @@ std::string take_word_for(const StackProfile& software, bool is_asked, const Pin
   return why;
 }
 
+constexpr Seconds kAny{std::numeric_limits<double>::infinity()};
+
 // Answers with the software that the command names, without a name with our own executor. `asked`
-// says whether the user named it.
-Answer answer_for(const PlanCommand& typed, bool asked) {
+// says whether the user named it; plans that do not take less than `below` do not matter.
+Answer answer_for(const PlanCommand& typed, bool asked, Seconds below = kAny) {
   const auto begin = Clock::now();
   const InterruptGuard guard;
   PlanCommand command = typed;
@@ -211,6 +216,7 @@ Answer answer_for(const PlanCommand& typed, bool asked) {
       .max_simulated = command.simulations.value_or(kUsualSimulations),
       .min_operations = budget_of(command) * kMillion,
       .first_operations = kUsualBudget * kMillion,
+      .below = below,
       .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); },
       .stop = [&] { return InterruptGuard::interrupted() || is_over(command.time, begin); }};
   const QuestionRun run{
@@ -234,7 +240,7 @@ Answer answer_for(const PlanCommand& typed, bool asked) {
   answer.search = search(answer.model, answer.cluster, command.pins, evaluator, options);
   take_best(answer.objective, answer.model, answer.cluster, command.pins, evaluator, options,
             answer.search);
-  if (!fits(answer)) answer.relaxing = relaxing(command, command.pins, answer);
+  if (!fits(answer) && asked) answer.relaxing = relaxing(command, command.pins, answer);
   const std::optional<Candidate>& chosen =
       command.ignore_capacity && answer.search.closest ? answer.search.closest : answer.search.best;
   if (chosen) {
@@ -256,17 +262,15 @@ Answer answer_for(const PlanCommand& typed, bool asked) {
   return answer;
 }
 
-// Returns the features of a plan that decide which software was measured with such plans.
-std::vector<std::string> tiers_of(const Answer& answer) {
-  std::vector<std::string> tiers;
-  for (const std::string& feature : kind_of(answer.best->planned.plan, answer.cluster).features)
-    if (feature == kStatesOnCpu || feature == kStatesOnDrives) tiers.push_back(feature);
-  return tiers;
+bool has(const std::vector<std::string>& all, std::string_view one) {
+  return std::ranges::find(all, one) != all.end();
 }
 
-bool has_all(const std::vector<std::string>& all, const std::vector<std::string>& some) {
-  return std::ranges::all_of(
-      some, [&](const std::string& one) { return std::ranges::find(all, one) != all.end(); });
+// Returns the kind of plans that a software was never measured with on such devices, as --not names
+// it; empty: none.
+std::string unmeasured_kind(const MeasuredSoftware& software) {
+  if (!has(software.features, kStatesOnCpu)) return "offload";
+  return has(software.features, kStatesOnDrives) ? "" : "nvme";
 }
 
 // Asks for one software after the other, those that speak best for the question first.
@@ -276,59 +280,83 @@ class MeasuredAnswer {
     const ModelConfig model = load_named_model(command.model).model;
     const Cluster cluster = load_cluster(command.cluster);
     require_kernel_set(command, cluster);
-    left_ = software_for(cluster, parameter_count(model));
-    if (command.pins.values().train.has_lora()) prefer_hugging_face();
+    ordered_ = software_for(cluster, parameter_count(model));
+    trains_factors_ = command.pins.values().train.has_lora();
+    if (trains_factors_) prefer_hugging_face();
   }
 
   // Returns nothing if no software that was measured has a plan that fits.
   std::optional<Answer> find() {
-    std::optional<Answer> best;
-    std::vector<std::string> tiers;  // that the plan of `best` uses, unmeasured with its software
-    for (int tried = 0; tried < kMostTried && !left_.empty(); ++tried) {
-      const MeasuredSoftware software = take();
-      if (best && !has_all(software.features, tiers)) break;
-      std::optional<Answer> answer = ask(software);
-      if (!answer) {
-        prefer({std::string(kStatesOnCpu)});
-        continue;
-      }
-      tiers = tiers_of(*answer);
-      const bool is_measured = has_all(software.features, tiers);
-      if (is_measured || !best) best = std::move(answer);
-      if (is_measured || InterruptGuard::interrupted()) break;
-      prefer(tiers);
+    std::vector<Answer> found = with_measured_kinds();
+    if (found.empty()) return with_any_kind();
+    const auto listed = std::span(found).first(std::min(kListed, found.size()));
+    std::swap(*std::ranges::min_element(listed, {}, step), found.front());
+    for (auto other = found.begin() + 1; other != found.end(); ++other) {
+      SoftwareLine line = software_line(*other);
+      line.plan = std::move(other->best->planned.plan);
+      found.front().others.push_back(std::move(line));
     }
-    return best;
+    return std::move(found.front());
   }
 
  private:
-  static constexpr int kMostTried = 3;
+  static constexpr std::size_t kListed = 2;  // of these the faster one is the answer
+  static constexpr std::size_t kMostTried = 5;
 
-  MeasuredSoftware take() {
-    MeasuredSoftware software = std::move(left_.front());
-    left_.erase(left_.begin());
-    return software;
+  static Seconds step(const Answer& answer) { return answer.best->time.sim.period; }
+
+  // Answers of plans of kinds that the software was measured with: of the first two that have one,
+  // and of software with fewer runs that is faster than these.
+  std::vector<Answer> with_measured_kinds() {
+    const bool compares = command_.objective.what == Objective::kFastest && !trains_factors_;
+    std::vector<Answer> found;
+    std::size_t asked = 0;
+    for (const MeasuredSoftware& software : ordered_) {
+      if (asked == kMostTried || InterruptGuard::interrupted()) break;
+      if (!found.empty() && !compares) break;
+      if (!found.empty() && !(software.on_class && software.of_scale)) continue;
+      ++asked;
+      const bool is_listed = found.size() < kListed;
+      const Seconds below = is_listed ? kAny : step(*std::ranges::min_element(found, {}, step));
+      auto answer = ask(software, unmeasured_kind(software), below);
+      if (answer && (is_listed || step(*answer) < below)) found.push_back(*std::move(answer));
+    }
+    return found;
   }
 
-  void prefer(const std::vector<std::string>& features) {
-    std::ranges::stable_sort(left_, {}, [&](const MeasuredSoftware& software) {
-      return !(software.on_class && has_all(software.features, features));
+  // The answer for plans of any kind; software that was measured with states on the CPU is asked
+  // first.
+  std::optional<Answer> with_any_kind() {
+    std::ranges::stable_sort(ordered_, {}, [](const MeasuredSoftware& software) {
+      return !(software.on_class && has(software.features, kStatesOnCpu));
     });
+    for (const MeasuredSoftware& software : first_of(kMostTried)) {
+      if (InterruptGuard::interrupted()) break;
+      if (auto answer = ask(software, "", kAny)) return answer;
+    }
+    return std::nullopt;
+  }
+
+  std::span<const MeasuredSoftware> first_of(std::size_t count) const {
+    return std::span(ordered_).first(std::min(count, ordered_.size()));
   }
 
   // Most who train factors of LoRA do it with PEFT in the Trainer [assumed].
   void prefer_hugging_face() {
-    std::ranges::stable_sort(left_, {}, [](const MeasuredSoftware& software) {
+    std::ranges::stable_sort(ordered_, {}, [](const MeasuredSoftware& software) {
       return software.profile.target != "hf";
     });
   }
 
-  std::optional<Answer> ask(const MeasuredSoftware& software) const {
+  std::optional<Answer> ask(const MeasuredSoftware& software, const std::string& unmeasured,
+                            Seconds below) const {
     PlanCommand command = command_;
     command.stack = software.profile.name;
+    if (!unmeasured.empty()) command.never.push_back(unmeasured);
     try {
-      Answer answer = answer_for(command, false);
+      Answer answer = answer_for(command, false, below);
       answer.has_chosen_software = true;
+      answer.unmeasured = unmeasured;
       return fits(answer) ? std::optional(std::move(answer)) : std::nullopt;
     } catch (const Error& error) {  // it runs none of the plans that the pins leave
       if (error.code() != ExitCode::kBadInput) throw;
@@ -337,7 +365,8 @@ class MeasuredAnswer {
   }
 
   const PlanCommand& command_;
-  std::vector<MeasuredSoftware> left_;
+  std::vector<MeasuredSoftware> ordered_;
+  bool trains_factors_ = false;
 };
 
 }  // namespace
@@ -376,6 +405,22 @@ std::string misfit_line(const Answer& answer) {
                                            full_reason(*closest->infeasible))
                              : "no plan of the space does") +
          (answer.relaxing.empty() ? "" : fmt::format("; without {} a plan fits", answer.relaxing));
+}
+
+std::vector<std::string> left_out_of_space(const Answer& answer) {
+  const Pins& pins = answer.pins;
+  const std::int64_t devices = pins.ranks > 0 ? pins.ranks : answer.cluster.devices();
+  std::vector<std::string> left_out;
+  const std::string_view context =
+      context_left_out(answer.sequence, answer.global_batch, devices, pins);
+  if (!context.empty()) left_out.emplace_back(context);
+  const bool has_pipelines =
+      std::ranges::any_of(answer.search.rejected,
+                          [](const Rejected& row) { return row.family.pipeline; }) ||
+      (answer.best && answer.best->planned.plan.parallel.pp > 1);
+  if (has_pipelines && !pins.has("/parallel/schedule") && !pins.has("/parallel/chunks"))
+    left_out.emplace_back("pipeline schedules but 1F1B, tried with the best plans");
+  return left_out;
 }
 
 std::string tier_reason(const Answer& answer) {

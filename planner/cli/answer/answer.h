@@ -22,7 +22,7 @@ struct FoundPlan {
   TimePrediction time;
 };
 
-// One line of the table of softwares: a step with a software, or the hardware limit.
+// One line of the table of software: a step with a software, or the hardware limit.
 struct SoftwareLine {
   std::string title;    // "DeepSpeed 2021"
   std::string profile;  // of hwprofiles/stacks; empty: the hardware limit
@@ -30,6 +30,7 @@ struct SoftwareLine {
   double mfu = 0;
   std::optional<TimeInterval> interval{};  // of a prediction
   std::string basis;                       // "11 runs on V100, 8 of 10 within 30 %", "a bound"
+  std::optional<Plan> plan{};              // where it is not that of the answer
 };
 
 struct Answer {
@@ -46,9 +47,11 @@ struct Answer {
   std::optional<MemoryCalibration> memory_calibration{};
   Evidence evidence;                           // of the software whose rates the cluster has
   bool has_chosen_software = false;            // nobody asked for it
+  std::string unmeasured{};                    // plans that it can run and was not asked for
   std::string calibration{};                   // the file of --anchor
   std::string not_said{};                      // what the software's files cannot say of the pins
   std::vector<SoftwareLine> software{};        // only where it was asked for
+  std::vector<SoftwareLine> others{};          // of other measured software, slower, its best plan
   Pins pins;                                   // those of the stack, too
   std::optional<Seconds> elapsed;              // only when asked for: differs from call to call
   std::vector<std::string> assumed, left_out;  // of a foreign model, a sentence each
@@ -62,7 +65,11 @@ inline bool fits(const Answer& answer) { return answer.search.best.has_value(); 
 Answer find_answer(const PlanCommand& command);
 // The same question with the software of an answer, so that two answers can be compared.
 PlanCommand with_software_of(PlanCommand question, const Answer& answer);
-// The plan with its software and with our own executor, and the hardware limit.
+// Of the plan that was found, with its software.
+SoftwareLine software_line(const Answer& answer);
+// The plan with its software, other software that was measured, the plan with our own executor, and
+// the hardware limit. Where others were measured and our own executor never ran on such devices, it
+// has no line.
 std::vector<SoftwareLine> software_lines(const Answer& answer, const PlanCommand& command);
 
 // What the objective counts of the plan that was found.
@@ -70,6 +77,9 @@ std::optional<ObjectiveStep> objective_step(const Answer& answer);
 
 // "zero-infinity-1t does not fit on dgx2: at the least ..", one line, of the plan least over.
 std::string misfit_line(const Answer& answer);
+
+// What the space has not, of which no sentence about its plans speaks: "context parallelism".
+std::vector<std::string> left_out_of_space(const Answer& answer);
 
 // Why the slower tiers that the plan uses are needed: "only with NVMe: ..", or nothing.
 std::string tier_reason(const Answer& answer);

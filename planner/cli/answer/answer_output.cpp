@@ -167,11 +167,10 @@ std::string gap_words(const SearchStats& stats, std::string_view than) {
                    than);
 }
 
-// Names what of a long sequence the proof does not speak of.
-std::string context_words(std::int64_t sequence, const Pins& pins, const SearchStats& stats) {
-  const std::string_view left_out = context_left_out(sequence, pins);
-  if (left_out.empty() || stats.gap > kProvenGap) return "";
-  return fmt::format("; the space has no {}", left_out);
+// Names what the proof, and what is said of rejected plans, does not speak of.
+std::string left_out_words(const Answer& answer) {
+  const std::vector<std::string> all = left_out_of_space(answer);
+  return all.empty() ? "" : fmt::format("; outside the space: {}", joined(all, ", "));
 }
 
 // How many plans each rung of the search has settled.
@@ -215,6 +214,7 @@ Sheet search_sheet(const Answer& answer, bool exhaustive) {
             {"cuts", fits(answer) ? Value(cuts_sheet(stats.cuts)) : left_out()},
             {"gap", share(stats.gap)},
             {"stopped", stats.stopped},
+            {"left_out", left_out_of_space(answer)},
             {"outside_space",
              fits(answer) ? outside_value(answer.search.best->plan, answer.pins) : left_out()}};
   const std::string ended = stats.stopped ? "; ended early" : exhaustive ? "; exhaustive" : "";
@@ -223,9 +223,7 @@ Sheet search_sheet(const Answer& answer, bool exhaustive) {
   // The plan itself may be up to 2 % slower.
   const bool of_another = answer.search.fastest || answer.objective.headroom;
   const std::string_view than = of_another ? " than the fastest found" : "";
-  if (fits(answer))
-    out.entry("", "{}{}",
-              {gap_words(stats, than), context_words(answer.sequence, answer.pins, stats)});
+  if (fits(answer)) out.entry("", "{}{}", {gap_words(stats, than), left_out_words(answer)});
   say_outside(out, answer);
   return out;
 }

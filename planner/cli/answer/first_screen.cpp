@@ -16,7 +16,7 @@
 #include "planner/core/text.h"
 #include "planner/cost/goodput.h"
 #include "planner/program/kernels/kernel_set.h"
-#include "planner/search/outside_space.h"
+#include "planner/software/choice.h"
 
 namespace zplan {
 namespace {
@@ -236,6 +236,9 @@ std::string assumed_words(const Answer& answer, const PlanCommand& command) {
                               grouped(answer.global_batch), grouped(answer.sequence)));
   if (answer.has_chosen_software)
     all.push_back(fmt::format("{} trains (--for)", software_title(answer.evidence.stack)));
+  for (const SoftwareLine& other : answer.others)
+    all.push_back(fmt::format("{} with a plan of its own (--for {})", other.title,
+                              typed_names(load_stack(other.profile), stack_catalogue()).front()));
   if (command.tokens <= 0)
     all.push_back(fmt::format("{} tokens (--tokens)", tokens_words(kUsualTokens)));
   const std::vector<std::string>& cluster = answer.cluster.understood;
@@ -269,9 +272,11 @@ std::string doubts(const Answer& answer) {
 // Says what the search has shown, by this cost model.
 std::string proven_words(const Answer& answer) {
   const SearchStats& stats = answer.search.stats;
+  const std::string without =
+      answer.unmeasured.empty() ? "" : fmt::format(" without {}", answer.unmeasured);
   const std::string plans =
-      fmt::format("{} plans{}", grouped(stats.space),
-                  answer.pins.software ? " that it can run" : " of the space");
+      fmt::format("{} plans{}{}", grouped(stats.space),
+                  answer.pins.software ? " that it can run" : " of the space", without);
   const std::string than = answer.search.fastest ? " than the fastest found" : "";
   if (stats.gap <= 0) return fmt::format("by this model none of {} is faster{}", plans, than);
   const std::string gap = percent_at_most(stats.gap);
@@ -280,11 +285,11 @@ std::string proven_words(const Answer& answer) {
              : fmt::format("others of {} could take up to {} less time{}", plans, gap, than);
 }
 
-// Adds what the space has not, where it could matter.
 std::string proof_words(const Answer& answer) {
-  const std::string_view left_out = context_left_out(answer.sequence, answer.pins);
+  const std::vector<std::string> left_out = left_out_of_space(answer);
   const std::string words = proven_words(answer);
-  return left_out.empty() ? words : fmt::format("{}; the space has no {}", words, left_out);
+  return left_out.empty() ? words
+                          : fmt::format("{}; outside the space: {}", words, joined(left_out, ", "));
 }
 
 std::string next_words(const Answer& answer, const PlanCommand& command) {
@@ -405,7 +410,8 @@ Value software_value(const Answer& answer) {
                  {"high_s", line.interval ? Value(line.interval->high) : nullptr},
                  {"tokens_per_s", tokens_per_second(answer, line.step)},
                  {"mfu", line.mfu},
-                 {"basis", line.basis}};
+                 {"basis", line.basis},
+                 {"plan", line.plan ? as_json(to_json(*line.plan)) : Value(nullptr)}};
   });
 }
 

@@ -1,5 +1,6 @@
-// The table of softwares: the plan as its software runs it, as our own executor does, and the least
-// time that the hardware could take.
+// The table of software: the plan as its software runs it, what other software takes, the plan as
+// our own executor runs it, and the least time that the hardware could take.
+#include <algorithm>
 #include <utility>
 
 #include "hwprofiles/quantities.h"
@@ -12,78 +13,79 @@
 namespace zplan {
 namespace {
 
-class Lines {
- public:
-  Lines(const Answer& answer, const PlanCommand& command) : answer_(answer), command_(command) {}
+SoftwareLine predicted(const StackProfile& software, const TimePrediction& time,
+                       std::string basis) {
+  return {.title = software_title(software),
+          .profile = software.name,
+          .step = time.sim.period,
+          .mfu = time.throughput.mfu,
+          .interval = time.certainty.interval,
+          .basis = std::move(basis)};
+}
 
-  std::vector<SoftwareLine> all() {
-    const StackProfile& software = answer_.evidence.stack;
-    std::vector<SoftwareLine> lines{predicted(software, answer_.best->time, answer_.cluster)};
-    if (!is_ideal(software)) lines.push_back(own());
-    if (auto limit = hardware()) lines.push_back(*std::move(limit));
-    return lines;
-  }
+// The runs of our own executor are those that its rates were measured with.
+MeasuredSoftware own_runs(const Evidence& evidence, const Cluster& cluster) {
+  MeasuredSoftware own;
+  own.profile = evidence.stack;
+  const auto runs = runs_for(evidence, cluster.node.device.name);
+  if (!runs) return own;
+  own.on_class = std::ranges::any_of(runs->devices, [&](const std::string& device) {
+    return same_class(device, cluster.node.device.name);
+  });
+  if (own.on_class) own.runs = runs->runs;
+  return own;
+}
 
- private:
-  const PlannedJob& planned() const { return answer_.best->planned; }
+MeasuredSoftware runs_of(const StackProfile& software, const Cluster& cluster) {
+  if (!is_ideal(software)) return measured_of(software, cluster);
+  return own_runs(evidence_of(software, load_measured_runs()), cluster);
+}
 
-  SoftwareLine predicted(const StackProfile& software, const TimePrediction& time,
-                         const Cluster& cluster) const {
-    return {.title = software_title(software),
-            .profile = software.name,
-            .step = time.sim.period,
-            .mfu = time.throughput.mfu,
-            .interval = time.certainty.interval,
-            .basis = basis(software, cluster)};
-  }
+// The same plan with the rates of our own executor; nothing where it never ran on such devices and
+// other software did.
+std::optional<SoftwareLine> own_line(const Answer& answer, const PlanCommand& command) {
+  const StackProfile software = load_stack("own");
+  const MeasuredSoftware runs = runs_of(software, answer.cluster);
+  if (!runs.on_class && !answer.others.empty()) return std::nullopt;
+  Cluster cluster = varied(load_cluster(command.cluster), command.changes);
+  cluster.headroom = answer.cluster.headroom;
+  const Evidence evidence = evidence_of(software, load_measured_runs());
+  return predicted(software, predict_time(answer.best->planned, cluster, evidence),
+                   measured_words(runs, cluster));
+}
 
-  static std::string basis(const StackProfile& software, const Cluster& cluster) {
-    if (!is_ideal(software)) return measured_words(measured_of(software, cluster), cluster);
-    const auto runs =
-        runs_for(evidence_of(software, load_measured_runs()), cluster.node.device.name);
-    MeasuredSoftware own;
-    own.profile = software;
-    if (runs)
-      for (const std::string& device : runs->devices)
-        if (same_class(device, cluster.node.device.name)) own.on_class = true;
-    own.runs = own.on_class ? runs->runs : 0;
-    return measured_words(own, cluster);
-  }
-
-  // The same plan with the rates of our own executor.
-  SoftwareLine own() const {
-    Cluster cluster = varied(load_cluster(command_.cluster), command_.changes);
-    cluster.headroom = answer_.cluster.headroom;
-    const StackProfile software = load_stack("own");
-    const Evidence evidence = evidence_of(software, load_measured_runs());
-    return predicted(software, predict_time(planned(), cluster, evidence), cluster);
-  }
-
-  std::optional<SoftwareLine> hardware() const {
-    const Cluster& cluster = answer_.cluster;
-    const int capability = find_kernel_set(planned().plan.kernel_set).capability;
-    const auto profiles = stack_catalogue();
-    const auto least = hardware_limit(planned().plan, planned().model, cluster,
-                                      fastest_rates(profiles, capability));
-    if (!least) return std::nullopt;
-    const Throughput at_limit = throughput(planned().job, cluster, *least, model_flops(planned()));
-    return SoftwareLine{.title = "hardware limit",
-                        .profile = {},
-                        .step = *least,
-                        .mfu = at_limit.mfu,
-                        .interval = {},
-                        .basis = "a bound"};
-  }
-
-  const Answer& answer_;
-  const PlanCommand& command_;
-};
+std::optional<SoftwareLine> hardware_line(const Answer& answer) {
+  const PlannedJob& planned = answer.best->planned;
+  const int capability = find_kernel_set(planned.plan.kernel_set).capability;
+  const auto profiles = stack_catalogue();
+  const auto least = hardware_limit(planned.plan, planned.model, answer.cluster,
+                                    fastest_rates(profiles, capability));
+  if (!least) return std::nullopt;
+  const Throughput at_limit = throughput(planned.job, answer.cluster, *least, model_flops(planned));
+  return SoftwareLine{.title = "hardware limit",
+                      .profile = {},
+                      .step = *least,
+                      .mfu = at_limit.mfu,
+                      .interval = {},
+                      .basis = "a bound"};
+}
 
 }  // namespace
 
+SoftwareLine software_line(const Answer& answer) {
+  const StackProfile& software = answer.evidence.stack;
+  return predicted(software, answer.best->time,
+                   measured_words(runs_of(software, answer.cluster), answer.cluster));
+}
+
 std::vector<SoftwareLine> software_lines(const Answer& answer, const PlanCommand& command) {
   if (!answer.best) return {};
-  return Lines(answer, command).all();
+  std::vector<SoftwareLine> lines{software_line(answer)};
+  lines.insert(lines.end(), answer.others.begin(), answer.others.end());
+  if (!is_ideal(answer.evidence.stack))
+    if (auto own = own_line(answer, command)) lines.push_back(*std::move(own));
+  if (auto limit = hardware_line(answer)) lines.push_back(*std::move(limit));
+  return lines;
 }
 
 }  // namespace zplan

@@ -18,19 +18,6 @@
 namespace zplan {
 namespace {
 
-// "megatron" of the newest profile with that name, "megatron@2022" of the others.
-std::string typed_names(const StackProfile& profile, const std::vector<StackProfile>& all) {
-  std::vector<std::string> names;
-  for (const SoftwareName& own : profile.names) {
-    const bool is_newest = std::ranges::none_of(all, [&](const StackProfile& other) {
-      return other.year > profile.year &&
-             std::ranges::find(other.names, own.name, &SoftwareName::name) != other.names.end();
-    });
-    names.push_back(is_newest ? own.name : fmt::format("{}@{}", own.name, profile.year));
-  }
-  return names.empty() ? profile.name : joined(names, ", ");
-}
-
 Sheet runs_sheet(const SoftwareRuns& runs) {
   return {{"device", runs.device},
           {"runs", runs.runs},
@@ -58,7 +45,7 @@ Sheet profile_sheet(const StackProfile& profile, const std::vector<StackProfile>
         fmt::format("{} {} ({:.0f} %)", one.runs, short_device(one.device), 100 * one.within));
   }
   return {{"profile", profile.name},
-          {"names", typed_names(profile, all)},
+          {"names", joined(typed_names(profile, all), ", ")},
           {"title", software_title(profile)},
           {"exported_as", profile.target.empty() ? Value(nullptr) : Value(profile.target)},
           {"states_memory", profile.memory.given},

@@ -13,10 +13,7 @@ namespace zplan {
 namespace {
 
 std::optional<JsonNode> member_of(const JsonNode& node, std::string_view key) {
-  if (!node.is_object()) return std::nullopt;
-  for (auto& [name, value] : node.members())
-    if (name == key) return std::move(value);
-  return std::nullopt;
+  return node.is_object() ? node.object().optional_member(key) : std::nullopt;
 }
 
 // What a script leaves to what is outside of it.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "planner/core/json_reader.h"
@@ -27,6 +29,17 @@ std::string own_file(const Plan& plan) {
   for (const char* part : {"text_config", "vision_config", "audio_config"})
     is_part = is_part || whole.optional_member(part).has_value();
   return is_part ? std::string() : text;
+}
+
+// The model_type that a config.json of the model would have. All plans of a search ask for that of
+// one model, so the last one is kept.
+std::string written_type(const ModelConfig& model) {
+  static std::mutex mutex;
+  static std::optional<std::pair<ModelConfig, std::string>> last;
+  const std::scoped_lock lock(mutex);
+  if (!last || !config_differences(model, last->first).empty())
+    last.emplace(model, write_hugging_face(model).model_type);
+  return last->second;
 }
 
 }  // namespace
@@ -55,7 +68,7 @@ ModelConfigFile model_config_file(const Plan& plan, const ModelConfig& model) {
 
 std::string model_type_of(const Plan& plan, const ModelConfig& model) {
   const std::string own = own_file(plan);
-  if (own.empty()) return write_hugging_face(model).model_type;
+  if (own.empty()) return written_type(model);
   return parse_python_json(own, plan.model).object().member("model_type").non_empty_string();
 }
 
