@@ -85,14 +85,13 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
   return result;
 }
 
-// Sizes of context parallel groups that need no network: any for long sequences, pairs where there
-// are fewer sequences than devices.
+// Sizes of context parallel groups that need no network, of those that the space has.
 std::vector<std::int32_t> context_sizes(const ModelConfig& model, const Cluster& cluster,
                                         const Pins& pins) {
-  const bool is_long = pins.get("/batch/sequence", model.sequence) >= kLongSequence;
-  const bool has_few =
-      are_few(pins.get("/batch/global_batch", model.global_batch), devices_of(cluster, pins));
-  const std::int64_t most = is_long ? cluster.island() : has_few ? 2 : 1;
+  const auto sequence = pins.get("/batch/sequence", model.sequence);
+  const auto sequences = pins.get("/batch/global_batch", model.global_batch);
+  const bool pairs = has_pairs(sequence, sequences, devices_of(cluster, pins));
+  const std::int64_t most = sequence >= kLongSequence ? cluster.island() : pairs ? 2 : 1;
   std::vector<std::int32_t> result;
   for (const std::int64_t cp : divisors(cluster.island()))
     if (cp <= most && model.heads % cp == 0) result.push_back(static_cast<std::int32_t>(cp));

@@ -172,7 +172,6 @@ std::vector<Plan> other_schedules(const Plan& plan) {
     next.schedule = Schedule::kInterleaved;
     next.parallel.chunks = chunks;
     next.stage_layers.clear();
-    if (plan.gather.by_layer()) next.gather = Gather::kLayer;  // chunks may have fewer than a unit
   }
   for (const Schedule schedule : {Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1}) {
     Plan& next = result.emplace_back(plan);
@@ -266,7 +265,10 @@ Evaluator with_free_knobs(Evaluator exact, const ModelConfig& model, const Pins&
 std::vector<Plan> with_other_schedules(const Plan& plan, const ModelConfig& model,
                                        const Pins& pins) {
   if (pins.has("/parallel/schedule") || pins.has("/parallel/chunks")) return {};
-  std::vector<Plan> plans = other_schedules(plan);
+  Plan plain = plan;
+  // A unit of several layers may be more than a chunk.
+  if (plan.gather.by_layer() && !pins.has("/gather/unit")) plain.gather = Gather::kLayer;
+  std::vector<Plan> plans = other_schedules(plain);
   std::erase_if(plans, [&, shape = shape_of(model)](const Plan& other) {
     return illegal(other, shape).has_value();
   });

@@ -51,7 +51,8 @@ std::string_view context_left_out(std::int64_t sequence, std::int64_t sequences,
   const bool is_pinned = pins.has("/parallel/cp") || pins.has("/parallel/ring");
   if (is_pinned || devices == 1) return "";
   if (sequence >= kLongSequence) return "rings or context parallelism between nodes";
-  return are_few(sequences, devices) ? "context parallel degrees above 2" : "context parallelism";
+  return has_pairs(sequence, sequences, devices) ? "context parallel degrees above 2"
+                                                 : "context parallelism";
 }
 
 std::string words_of(const std::vector<OutsideSpace>& outside) {

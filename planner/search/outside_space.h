@@ -27,8 +27,12 @@ std::vector<OutsideSpace> outside_space(const Plan& plan, const Pins& pins);
 // fewer sequences than devices.
 inline constexpr std::int64_t kLongSequence = 32'768;
 
-// Whether there are fewer sequences in a step than devices.
-inline bool are_few(std::int64_t sequences, std::int64_t devices) { return sequences < devices; }
+// [assumed] Tokens of a sequence from which on the space has pairs of such ranks, where there are
+// fewer sequences in a step than devices.
+inline constexpr std::int64_t kPairedSequence = 4'096;
+inline bool has_pairs(std::int64_t sequence, std::int64_t sequences, std::int64_t devices) {
+  return sequence >= kPairedSequence && sequences < devices;
+}
 
 // What the space has not of ranks that share a sequence, "rings or context parallelism between
 // nodes"; nothing where that is pinned, or one device works.

@@ -578,37 +578,36 @@ class Search {
 
   // The schedule is no decision of a leaf: of each shape of ranks with a pipeline the plan on the
   // GPU that others could make the fastest, of those shapes the few that could most. None where the
-  // schedule is pinned.
+  // schedule is pinned. They are copies: what is learnt of them is not of the space.
   std::vector<Leaf> promising_pipelines() {
     if (pins_.has("/parallel/schedule") || pins_.has("/parallel/chunks")) return {};
-    const Seconds limit = ranking_.limit();
-    std::vector<std::size_t> open;
-    for (std::size_t i = 0; i < leaves_.size(); ++i) {
-      const Plan& plan = leaves_[i].candidate.plan;
+    std::vector<Leaf> open;
+    for (const Leaf& leaf : leaves_) {
+      const Plan& plan = leaf.candidate.plan;
       const bool is_usual = plan.zero_stage <= 1 || pins_.has("/zero_stage");
-      if (plan.parallel.pp > 1 && is_usual && plan.placement == StatePlacement{}) open.push_back(i);
+      if (plan.parallel.pp > 1 && is_usual && plan.placement == StatePlacement{})
+        open.push_back(leaf);
     }
     pool_.for_each(open.size(), [&](std::size_t i) {
-      if (leaves_[open[i]].rung == Rung::kEnumerated) estimate(leaves_[open[i]], evaluator_);
+      if (open[i].rung == Rung::kEnumerated) estimate(open[i], evaluator_);
     });
-    std::erase_if(open, [&](std::size_t i) {
-      return leaves_[i].out() || with_most_chunks(leaves_[i]) >= limit;
-    });
-    std::ranges::stable_sort(open, {},
-                             [this](std::size_t i) { return with_most_chunks(leaves_[i]); });
+    const auto is_slow = [this, limit = ranking_.limit()](const Leaf& leaf) {
+      return leaf.out() || with_most_chunks(leaf) >= limit;
+    };
+    std::erase_if(open, is_slow);
+    std::ranges::stable_sort(open, {}, [this](const Leaf& leaf) { return with_most_chunks(leaf); });
     std::set<std::array<std::int64_t, 5>> shapes;
     std::vector<Leaf> pipelines;
-    for (const std::size_t i : open) {
-      const Plan& plan = leaves_[i].candidate.plan;
-      const Parallel& cut = plan.parallel;
-      const std::array<std::int64_t, 5> shape{cut.tp, cut.pp, cut.cp, cut.ep,
-                                              plan.batch.micro_batch};
+    for (Leaf& leaf : open) {
       if (pipelines.size() == kPromisingPipelines) break;
+      const Parallel& cut = leaf.candidate.plan.parallel;
+      const std::array<std::int64_t, 5> shape{cut.tp, cut.pp, cut.cp, cut.ep,
+                                              leaf.candidate.plan.batch.micro_batch};
       if (shapes.contains(shape)) continue;
-      if (leaves_[i].rung < Rung::kFitted) fit(leaves_[i], evaluator_);
-      if (leaves_[i].out() || with_most_chunks(leaves_[i]) >= limit) continue;
+      if (leaf.rung < Rung::kFitted) fit(leaf, evaluator_);
+      if (is_slow(leaf)) continue;
       shapes.insert(shape);
-      pipelines.push_back(leaves_[i]);
+      pipelines.push_back(leaf);
     }
     return pipelines;
   }

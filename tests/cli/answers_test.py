@@ -112,7 +112,7 @@ class Plans(CliTest):
         self.assertLess(search["visited"], search["space"] / 100)
 
     def test_constraints_keep_plans_out(self):
-        question = ("plan", "--model", "10B", "--cluster", "dgx2")
+        question = ("plan", "--model", "10B", "--cluster", "dgx2", "--for", "zplan")
         kept = ("--not", "offload", "--only", "zero=1,2")
         answer = self.good_json(*question, *kept, "--top", "3", "--pareto")
         self.assertIn(answer["plan"]["zero_stage"], (1, 2))
@@ -387,6 +387,37 @@ class Plans(CliTest):
         self.assertEqual(simulated["time"]["step_s"], answer["time"]["step_s"])
         self.assertEqual(json.loads(self.read("plan.json"))["made_with"]["software"],
                          "deepspeed_infinity")
+
+    def test_measured_software_is_compared_and_the_faster_of_two_is_the_answer(self):
+        question = ("plan", "--model", "llama3-8b", "--cluster", "dgx-h100")
+        answer = self.good_json(*question)
+        first, second, *others = answer["software"]
+        self.assertEqual([first["software"], second["software"]], ["megatron_bridge", "fsdp"])
+        self.assertIsNone(first["plan"])
+        self.assertEqual(first["step_s"], answer["time"]["step_s"])
+        listed = {line["software"]: line for line in (second, *others)}
+        self.assertEqual(set(listed), {"llmq", "fsdp", "own", None})
+        self.assertLess(first["step_s"], listed["fsdp"]["step_s"])
+        # Fewer runs speak of it, however fast it is.
+        self.assertLess(listed["llmq"]["step_s"], first["step_s"])
+        for name in ("fsdp", "llmq"):
+            self.assertEqual(listed[name]["plan"]["schema"], "zplan.plan/1")
+        alone = self.good_json(*question, "--for", "fsdp")
+        self.assertEqual(alone["time"]["step_s"], listed["fsdp"]["step_s"])
+        text = " ".join(self.good(*question).split())
+        self.assertIn("other software has plans of its own (--for fsdp, --for llmq)", text)
+        # No run of it had states on the CPU.
+        self.assertIn(" that it can run without offload", text)
+
+    def test_other_schedules_are_tried_on_shapes_that_lose_without_them(self):
+        question = ("plan", "--model", "llama2-70b", "--cluster", "dgx-h100x8", "--seq", "4096",
+                    "--global-batch", "128", "--for", "megatron-bridge", "--not", "offload")
+        answer = self.good_json(*question)
+        self.assertIn("schedules but 1F1B, tried on the best", answer["search"]["left_out"])
+        published = self.good_json(*question, "--tp", "4", "--pp", "4", "--zero", "1", "--chunks",
+                                   "20", "--schedule", "interleaved", "--micro-batch", "1")
+        self.assertLessEqual(answer["time"]["step_s"], 1.02 * published["time"]["step_s"])
+        self.assertNotIn("schedules", " ".join(published["search"]["left_out"]))
 
     def test_the_first_line_is_the_verdict(self):
         answer = json.loads(asked_once(*PINNED, "--json", "--threads", "1"))

@@ -419,7 +419,7 @@ std::vector<std::string> left_out_of_space(const Answer& answer) {
                           [](const Rejected& row) { return row.family.pipeline; }) ||
       (answer.best && answer.best->planned.plan.parallel.pp > 1);
   if (has_pipelines && !pins.has("/parallel/schedule") && !pins.has("/parallel/chunks"))
-    left_out.emplace_back("pipeline schedules but 1F1B, tried with the best plans");
+    left_out.emplace_back("schedules but 1F1B, tried on the best");
   return left_out;
 }
 

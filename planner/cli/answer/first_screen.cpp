@@ -106,8 +106,9 @@ std::string run_words(const Answer& answer, const PlanCommand& command) {
   const double seconds = run_seconds(answer, command, answer.best->time.sim.period);
   const double hours = seconds / kSecondsPerHour * static_cast<double>(ranks_of(answer));
   std::string words =
-      fmt::format("{} tokens take {} and {} {}-hours", tokens_words(tokens_of(command)),
-                  long_time(seconds), grouped(std::llround(hours)), worker_of(answer));
+      fmt::format("{} tokens{} take {} and {} {}-hours", tokens_words(tokens_of(command)),
+                  command.tokens > 0 ? "" : " (--tokens)", long_time(seconds),
+                  grouped(std::llround(hours)), worker_of(answer));
   if (command.price > 0)
     words += fmt::format(", {} at {:g} an hour", grouped(std::llround(hours * command.price)),
                          command.price);
@@ -228,6 +229,15 @@ std::string passed_over(const Answer& answer) {
                      more ? " .." : "");
 }
 
+// "other software has plans of its own (--for fsdp, --for llmq)"
+std::string others_words(const Answer& answer) {
+  const std::vector<StackProfile> all = stack_catalogue();
+  std::vector<std::string> options;
+  for (const SoftwareLine& other : answer.others)
+    options.push_back("--for " + typed_names(load_stack(other.profile), all).front());
+  return fmt::format("other software has plans of its own ({})", joined(options, ", "));
+}
+
 std::string assumed_words(const Answer& answer, const PlanCommand& command) {
   std::vector<std::string> all;
   const auto given = [&](std::string_view pointer) { return command.pins.has(pointer); };
@@ -236,11 +246,7 @@ std::string assumed_words(const Answer& answer, const PlanCommand& command) {
                               grouped(answer.global_batch), grouped(answer.sequence)));
   if (answer.has_chosen_software)
     all.push_back(fmt::format("{} trains (--for)", software_title(answer.evidence.stack)));
-  for (const SoftwareLine& other : answer.others)
-    all.push_back(fmt::format("{} with a plan of its own (--for {})", other.title,
-                              typed_names(load_stack(other.profile), stack_catalogue()).front()));
-  if (command.tokens <= 0)
-    all.push_back(fmt::format("{} tokens (--tokens)", tokens_words(kUsualTokens)));
+  if (!answer.others.empty()) all.push_back(others_words(answer));
   const std::vector<std::string>& cluster = answer.cluster.understood;
   all.insert(all.end(), cluster.begin(), cluster.end());
   all.insert(all.end(), answer.assumed.begin(), answer.assumed.end());

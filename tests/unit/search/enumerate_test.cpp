@@ -402,17 +402,20 @@ TEST(Enumerate, LeavesDifferInNothingButWhatTheSpaceVaries) {
   }
 }
 
-TEST(Enumerate, OnlyLongSequencesAreCutOverContextParallelRanks) {
-  const auto most_cp = [](std::int64_t sequence) {
+TEST(Enumerate, LongOrFewSequencesAreCutOverContextParallelRanks) {
+  const auto most_cp = [](std::int64_t sequence, std::int64_t sequences) {
     Pins pins;
     pins.set("/batch/sequence", sequence);
+    pins.set("/batch/global_batch", sequences);
     std::int32_t most = 1;
     for (const Plan& plan : leaves("llama3-8b", "dgx-h100", pins))
       most = std::max(most, plan.parallel.cp);
     return most;
   };
-  EXPECT_EQ(most_cp(32'767), 1);
-  EXPECT_EQ(most_cp(32'768), 8);
+  EXPECT_EQ(most_cp(32'766, 8), 1);
+  EXPECT_EQ(most_cp(32'766, 4), 2);  // fewer than GPUs
+  EXPECT_EQ(most_cp(4'094, 4), 1);
+  EXPECT_EQ(most_cp(32'768, 8), 8);
 }
 
 // Not that of the first plan tried, which what is free would mend.
