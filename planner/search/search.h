@@ -40,8 +40,8 @@
 //   and optimizer states of        the homes of what is kept for backward (nearer_homes.h)
 //   some layers
 //   recompute of the first layers only, layers per checkpoint, devices of a node, stages that weigh
-//   the head, updates beside backward
-//                                  tried on the two plans
+//   the head, updates beside backward, schedules: tried on the two plans; schedules also on a plan
+//   of each of the few shapes of ranks with a pipeline that could gain most by them
 // Farther homes and knobs are simulated where their bound leaves a gain of more than 2 %. What they
 // lead to counts as any plan: it is recommended where nothing simpler is within 2 % of the fastest.
 // Only for pins: owned layers (their transfers wait for each other where a cut layer's run side by

@@ -140,13 +140,22 @@ std::string short_device(const std::string& device) {
   return name.ends_with("GB") && last != name.npos ? name.substr(0, last) : name;
 }
 
-std::string measured_words(const MeasuredSoftware& software, const Cluster& cluster) {
-  const std::string device = short_device(cluster.node.device.name);
-  if (!software.on_class || software.runs == 0) return "never measured on " + device;
+namespace {
+
+std::string words_of_runs(const MeasuredSoftware& software, const std::string& on) {
+  if (!software.on_class || software.runs == 0) return "never measured" + on;
   const std::string runs =
-      fmt::format("{} run{} on {}", software.runs, software.runs == 1 ? "" : "s", device);
+      fmt::format("{} run{}{}", software.runs, software.runs == 1 ? "" : "s", on);
   if (software.within == 0) return runs;
   return fmt::format("{}, within {:.0f} %", runs, 100 * software.within);
+}
+
+}  // namespace
+
+std::string measured_words(const MeasuredSoftware& software) { return words_of_runs(software, ""); }
+
+std::string measured_words(const MeasuredSoftware& software, const Cluster& cluster) {
+  return words_of_runs(software, " on " + short_device(cluster.node.device.name));
 }
 
 }  // namespace zplan

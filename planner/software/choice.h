@@ -39,6 +39,8 @@ std::vector<MeasuredSoftware> software_for(const Cluster& cluster, std::int64_t 
 // What is known of one profile on the cluster; no runs: none were measured.
 MeasuredSoftware measured_of(const StackProfile& profile, const Cluster& cluster);
 
+// "39 runs, within 15 %", "never measured": the same without the device.
+std::string measured_words(const MeasuredSoftware& software);
 // "39 runs on H100, within 15 %" says how far 8 of 10 predictions were off at most; "never measured
 // on V100".
 std::string measured_words(const MeasuredSoftware& software, const Cluster& cluster);

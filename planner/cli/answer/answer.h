@@ -29,7 +29,8 @@ struct SoftwareLine {
   Seconds step{};
   double mfu = 0;
   std::optional<TimeInterval> interval{};  // of a prediction
-  std::string basis;                       // "11 runs on V100, 8 of 10 within 30 %", "a bound"
+  std::string basis;                       // "11 runs on V100, within 30 %", "a bound"
+  std::string runs;                        // the same without the device
   std::optional<Plan> plan{};              // where it is not that of the answer
 };
 

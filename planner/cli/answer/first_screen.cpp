@@ -77,26 +77,31 @@ void entry(std::string& out, std::string_view label, const std::string& text) {
   out += line.text();
 }
 
+// "39.1..61.9 s", "9.28 s..14.5 min"
+std::string interval_words(const TimeInterval& interval) {
+  const std::string high = format_seconds(interval.high);
+  const std::string unit = high.substr(high.rfind(' '));
+  std::string low = format_seconds(interval.low);
+  if (low.ends_with(unit)) low.resize(low.size() - unit.size());
+  return fmt::format("{}..{}", low, high);
+}
+
 std::string software_table(const Answer& answer, const PlanCommand& command) {
   const std::string tokens = tokens_words(tokens_of(command)) + " tokens";
   Table table({{"with", "with"},
                {"step", "step"},
                {"interval", "80 % within"},
-               {"rate", "tokens/s"},
                {"each", fmt::format("per {}", worker_of(answer))},
                {"mfu", "MFU"},
                {"run", tokens},
-               {"basis", "rests on"}});
+               {"basis", "on " + short_device(answer.cluster.node.device.name)}});
   const double ranks = static_cast<double>(ranks_of(answer));
   for (const SoftwareLine& line : answer.software) {
     const double rate = tokens_per_second(answer, line.step);
-    const std::string interval = line.interval
-                                     ? fmt::format("{}..{}", format_seconds(line.interval->low),
-                                                   format_seconds(line.interval->high))
-                                     : "";
-    table.words_row({line.title, format_seconds(line.step), interval, rate_words(rate),
-                     rate_words(rate / ranks), line.mfu > 0 ? percent(line.mfu) : "",
-                     long_time(run_seconds(answer, command, line.step)), line.basis});
+    const std::string interval = line.interval ? interval_words(*line.interval) : "";
+    table.words_row({line.title, format_seconds(line.step), interval, rate_words(rate / ranks),
+                     line.mfu > 0 ? percent(line.mfu) : "",
+                     long_time(run_seconds(answer, command, line.step)), line.runs});
   }
   return table.text(kIndent);
 }
@@ -106,9 +111,10 @@ std::string run_words(const Answer& answer, const PlanCommand& command) {
   const double seconds = run_seconds(answer, command, answer.best->time.sim.period);
   const double hours = seconds / kSecondsPerHour * static_cast<double>(ranks_of(answer));
   std::string words =
-      fmt::format("{} tokens{} take {} and {} {}-hours", tokens_words(tokens_of(command)),
-                  command.tokens > 0 ? "" : " (--tokens)", long_time(seconds),
-                  grouped(std::llround(hours)), worker_of(answer));
+      fmt::format("{} tokens{} at {} a second take {} and {} {}-hours",
+                  tokens_words(tokens_of(command)), command.tokens > 0 ? "" : " (--tokens)",
+                  rate_words(tokens_per_second(answer, answer.best->time.sim.period)),
+                  long_time(seconds), grouped(std::llround(hours)), worker_of(answer));
   if (command.price > 0)
     words += fmt::format(", {} at {:g} an hour", grouped(std::llround(hours * command.price)),
                          command.price);
@@ -279,7 +285,9 @@ std::string doubts(const Answer& answer) {
 std::string proven_words(const Answer& answer) {
   const SearchStats& stats = answer.search.stats;
   const std::string without =
-      answer.unmeasured.empty() ? "" : fmt::format(" without {}", answer.unmeasured);
+      answer.unmeasured.empty()
+          ? ""
+          : fmt::format(" without {}", answer.unmeasured == "nvme" ? "NVMe" : answer.unmeasured);
   const std::string plans =
       fmt::format("{} plans{}{}", grouped(stats.space),
                   answer.pins.software ? " that it can run" : " of the space", without);

@@ -13,14 +13,16 @@
 namespace zplan {
 namespace {
 
-SoftwareLine predicted(const StackProfile& software, const TimePrediction& time,
-                       std::string basis) {
+SoftwareLine predicted(const MeasuredSoftware& runs, const TimePrediction& time,
+                       const Cluster& cluster) {
+  const StackProfile& software = runs.profile;
   return {.title = software_title(software),
           .profile = software.name,
           .step = time.sim.period,
           .mfu = time.throughput.mfu,
           .interval = time.certainty.interval,
-          .basis = std::move(basis)};
+          .basis = measured_words(runs, cluster),
+          .runs = measured_words(runs)};
 }
 
 // The runs of our own executor are those that its rates were measured with.
@@ -50,8 +52,7 @@ std::optional<SoftwareLine> own_line(const Answer& answer, const PlanCommand& co
   Cluster cluster = varied(load_cluster(command.cluster), command.changes);
   cluster.headroom = answer.cluster.headroom;
   const Evidence evidence = evidence_of(software, load_measured_runs());
-  return predicted(software, predict_time(answer.best->planned, cluster, evidence),
-                   measured_words(runs, cluster));
+  return predicted(runs, predict_time(answer.best->planned, cluster, evidence), cluster);
 }
 
 std::optional<SoftwareLine> hardware_line(const Answer& answer) {
@@ -67,15 +68,15 @@ std::optional<SoftwareLine> hardware_line(const Answer& answer) {
                       .step = *least,
                       .mfu = at_limit.mfu,
                       .interval = {},
-                      .basis = "a bound"};
+                      .basis = "a bound",
+                      .runs = "a bound"};
 }
 
 }  // namespace
 
 SoftwareLine software_line(const Answer& answer) {
-  const StackProfile& software = answer.evidence.stack;
-  return predicted(software, answer.best->time,
-                   measured_words(runs_of(software, answer.cluster), answer.cluster));
+  return predicted(runs_of(answer.evidence.stack, answer.cluster), answer.best->time,
+                   answer.cluster);
 }
 
 std::vector<SoftwareLine> software_lines(const Answer& answer, const PlanCommand& command) {

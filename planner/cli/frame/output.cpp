@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -22,6 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr mode_t kNewFileMode = 0666;  // less the umask
+
+std::string_view variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string_view() : value;
+}
+
+bool shows_colours() {
+  return ::isatty(STDOUT_FILENO) == 1 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
+}
 
 [[noreturn]] void fail(const std::string& path, const char* reason) {
   throw_bad_input(fmt::format("{}: cannot be written: {}", visible(path), reason));
@@ -78,6 +88,17 @@ void keep_mode(int file, const fs::path& target) {
 }
 
 }  // namespace
+
+std::string with_coloured_verdict(std::string text) {
+  // ECMA-48 sec 8.3.117, SGR: bold, and green or red.
+  constexpr std::string_view kGood = "\033[1;32m", kBad = "\033[1;31m", kEnd = "\033[0m";
+  const bool is_good = text.starts_with("Yes: ") || text.starts_with("yes: ");
+  const bool is_bad = text.starts_with("No: ") || text.starts_with("no: ");
+  if (!(is_good || is_bad) || !shows_colours()) return text;
+  text.insert(text.find(':'), kEnd);
+  text.insert(0, is_good ? kGood : kBad);
+  return text;
+}
 
 void prepare_streams() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})

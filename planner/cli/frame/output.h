@@ -25,6 +25,11 @@ void prepare_streams();
 // Throws Error(kDevice) when stdout cannot take it (a full disk).
 void write_stdout(std::string_view text);
 
+// The text with the verdict that it begins with, "Yes: " or "No: ", in green or red where stdout is
+// a terminal that shows colours. NO_COLOR, not empty, says that none are wanted (no-color.org), and
+// so does TERM=dumb.
+std::string with_coloured_verdict(std::string text);
+
 // Shows text on stderr, as it is. It is dropped where stderr cannot be written, or takes no more
 // for so long, as a pipe does whose reader stands still.
 void write_notice(std::string_view text, std::chrono::milliseconds patience) noexcept;

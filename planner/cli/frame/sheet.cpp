@@ -104,7 +104,7 @@ void write_answer(const Sheet& answer, bool json) {
   using Json = nlohmann::ordered_json;
   constexpr bool kAsciiOnly = true;  // so that nothing in a name hides or turns what is beside it
   write_stdout(json ? Json::parse(answer.json()).dump(2, ' ', kAsciiOnly) + "\n"
-                    : visible_lines(answer.text()));
+                    : with_coloured_verdict(visible_lines(answer.text())));
 }
 
 void write_answer(const Sheet& answer, bool json, const std::function<void()>& write_files) {
