@@ -290,7 +290,8 @@ class MeasuredAnswer {
     std::vector<Answer> found = with_measured_kinds();
     if (found.empty()) return with_any_kind();
     const auto listed = std::span(found).first(std::min(kListed, found.size()));
-    std::swap(*std::ranges::min_element(listed, {}, step), found.front());
+    const auto less = [this](const Answer& a, const Answer& b) { return rank(a) < rank(b); };
+    std::swap(*std::ranges::min_element(listed, less), found.front());
     for (auto other = found.begin() + 1; other != found.end(); ++other) {
       SoftwareLine line = software_line(*other);
       line.plan = std::move(other->best->planned.plan);
@@ -304,16 +305,33 @@ class MeasuredAnswer {
   static constexpr std::size_t kMostTried = 5;
 
   static Seconds step(const Answer& answer) { return answer.best->time.sim.period; }
+  // By what is asked for, the least first, then by step.
+  std::pair<double, Seconds> rank(const Answer& answer) const {
+    const auto ranks = static_cast<double>(answer.best->planned.plan.parallel.ranks());
+    switch (command_.objective.what) {
+      case Objective::kCheapest:
+        return {ranks * step(answer).value, step(answer)};
+      case Objective::kFewestGpus:
+        return {ranks, step(answer)};
+      case Objective::kLongestSequence:
+        return {-static_cast<double>(answer.sequence), step(answer)};
+      case Objective::kFastest:
+      case Objective::kMostHeadroom:  // of a step about as fast
+        break;
+    }
+    return {0, step(answer)};
+  }
 
   // Answers of plans of kinds that the software was measured with: of the first two that have one,
   // and of software with fewer runs that is faster than these.
   std::vector<Answer> with_measured_kinds() {
-    const bool compares = command_.objective.what == Objective::kFastest && !trains_factors_;
+    const bool is_fastest = command_.objective.what == Objective::kFastest;
     std::vector<Answer> found;
     std::size_t asked = 0;
     for (const MeasuredSoftware& software : ordered_) {
       if (asked == kMostTried || InterruptGuard::interrupted()) break;
-      if (!found.empty() && !compares) break;
+      if (!found.empty() && trains_factors_) break;
+      if (found.size() == kListed && !is_fastest) break;
       if (!found.empty() && !(software.on_class && software.of_scale)) continue;
       ++asked;
       const bool is_listed = found.size() < kListed;
