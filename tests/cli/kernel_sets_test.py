@@ -57,7 +57,8 @@ def fastest_step(answer):
 class KernelSets(CliTest):
     def answer(self, model, cluster, *pins):
         """None: nothing fits."""
-        result = self.zplan("plan", "--model", model, "--cluster", cluster, "--json", *pins)
+        result = self.zplan("plan", "--for", "zplan", "--model", model, "--cluster", cluster,
+                            "--json", *pins)
         self.assertIn(result.returncode, (OK, INFEASIBLE), result.stderr)
         return json.loads(result.stdout) if result.returncode == OK else None
 
