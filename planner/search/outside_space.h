@@ -34,7 +34,7 @@ inline bool has_pairs(std::int64_t sequence, std::int64_t sequences, std::int64_
   return sequence >= kPairedSequence && sequences < devices;
 }
 
-// What the space has not of ranks that share a sequence, "rings or context parallelism between
+// Names what the space lacks of ranks that share a sequence, "rings or context parallelism between
 // nodes"; nothing where that is pinned, or one device works.
 std::string_view context_left_out(std::int64_t sequence, std::int64_t sequences,
                                   std::int64_t devices, const Pins& pins);

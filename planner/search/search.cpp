@@ -493,7 +493,7 @@ class Search {
     }
   }
 
-  // Whether no variation can make the fastest plan one that matters.
+  // Returns whether no variation can make the fastest plan one that matters.
   bool is_hopeless() const { return ranking_.fastest().value() > options_.below * kMostOfHomes; }
 
   // Outside the proof: variations of the fastest plan, and of the one that is recommended.
@@ -566,7 +566,7 @@ class Search {
     turn(std::move(plans), &ranking_.fastest());
   }
 
-  // What a plan could take with as many chunks of layers on each stage as there are layers
+  // Returns what a plan could take with as many chunks on each stage as there are layers
   // [Narayanan21 sec 2.2].
   Seconds with_most_chunks(const Leaf& leaf) const {
     const Plan& plan = leaf.candidate.plan;

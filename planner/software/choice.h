@@ -45,7 +45,7 @@ std::string measured_words(const MeasuredSoftware& software);
 // on V100".
 std::string measured_words(const MeasuredSoftware& software, const Cluster& cluster);
 
-// What --for takes for a profile: "megatron" of the newest one with that name, "megatron@2022" of
+// Returns what --for takes for a profile: "megatron" of the newest of that name, "megatron@2022" of
 // the others. A profile without names is typed as its own.
 std::vector<std::string> typed_names(const StackProfile& profile,
                                      const std::vector<StackProfile>& all);

@@ -305,7 +305,7 @@ class MeasuredAnswer {
   static constexpr std::size_t kMostTried = 5;
 
   static Seconds step(const Answer& answer) { return answer.best->time.sim.period; }
-  // By what is asked for, the least first, then by step.
+  // Orders answers by what is asked for, the least first, then by step.
   std::pair<double, Seconds> rank(const Answer& answer) const {
     const auto ranks = static_cast<double>(answer.best->planned.plan.parallel.ranks());
     switch (command_.objective.what) {

@@ -22,7 +22,7 @@ struct FoundPlan {
   TimePrediction time;
 };
 
-// One line of the table of software: a step with a software, or the hardware limit.
+// A line of the table says the step with a software, or the hardware limit.
 struct SoftwareLine {
   std::string title;    // "DeepSpeed 2021"
   std::string profile;  // of hwprofiles/stacks; empty: the hardware limit
@@ -66,7 +66,7 @@ inline bool fits(const Answer& answer) { return answer.search.best.has_value(); 
 Answer find_answer(const PlanCommand& command);
 // The same question with the software of an answer, so that two answers can be compared.
 PlanCommand with_software_of(PlanCommand question, const Answer& answer);
-// Of the plan that was found, with its software.
+// Says what the plan that was found takes with its software.
 SoftwareLine software_line(const Answer& answer);
 // The plan with its software, other software that was measured, the plan with our own executor, and
 // the hardware limit. Where others were measured and our own executor never ran on such devices, it
@@ -79,7 +79,7 @@ std::optional<ObjectiveStep> objective_step(const Answer& answer);
 // "zero-infinity-1t does not fit on dgx2: at the least ..", one line, of the plan least over.
 std::string misfit_line(const Answer& answer);
 
-// What the space has not, of which no sentence about its plans speaks: "context parallelism".
+// Names what the space has not; no sentence about its plans speaks of it: "context parallelism".
 std::vector<std::string> left_out_of_space(const Answer& answer);
 
 // Why the slower tiers that the plan uses are needed: "only with NVMe: ..", or nothing.
