@@ -37,7 +37,8 @@ class Placement(CliTest):
             self.assertEqual(len(answer["cuts"]), 8)
 
     def test_people_read_the_choice_first(self):
-        text = self.good("explain", "--model", "10B", "--cluster", "dgx2", "placement")
+        text = self.good("explain", "--model", "10B", "--cluster", "dgx2", "--for", "zplan",
+                         "placement")
         self.assertRegex(text, r"^With states off the GPU least traffic between GPU and CPU, then most")
         self.assertTrue(re.search(r"4\.00 B +2\.00 B +8\.00 x +least traffic", text))
 

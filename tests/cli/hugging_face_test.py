@@ -70,7 +70,7 @@ class HuggingFace(CliTest):
         self.assertEqual(len(answer["model"]["assumed"]), 2)
         given = self.good("--model", "my-llama", "--cluster", "dgx-h100x8", "--seq", "4096", *QUICK)
         self.assertNotIn("sequence assumed", given)
-        self.assertIn("global batch assumed: 512 sequences", given)
+        self.assertIn("512 sequences of 4,096 tokens (--global-batch, --seq)", given)
         self.assertIn("no bytes and no flop", answer["model"]["left_out"][0])
 
     def test_is_planned_as_the_model_of_the_catalogue(self):

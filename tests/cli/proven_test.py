@@ -37,7 +37,7 @@ class Proven(CliTest):
             return (answer.get("fastest") or answer["time"])["step_s"], answer["search"]["gap"]
 
         step, gap = fastest()
-        names = "the space has no rings or context parallelism between nodes"
+        names = "outside the space: rings or context parallelism between nodes"
         self.assertIn(names, " ".join(self.good(*question).split()))
         self.assertNotIn(names, " ".join(self.good(*question, "--cp", "2").split()))
         for ranks in (1, 2, 4, 8):
