@@ -17,6 +17,8 @@ namespace {
 // [assumed] A server without peer links holds so many GPUs at most, unless it is built for one.
 constexpr int kUsualSlots = 8;
 
+constexpr double kGibibyte = 1 << 30;
+
 }  // namespace
 
 std::string times(int count, std::string_view what) { return fmt::format("{}x{}", count, what); }
@@ -80,6 +82,7 @@ std::string Servers::words_of(const Wish& wish) const {
                     : per_node == 1 ? "1 "
                                     : fmt::format("a node of {} ", per_node);
   out += fmt::format("{} as in {}", device_.name, is_rack() ? device_.server : cluster_.node.name);
+  if (const std::string host = assumed_host(); !host.empty()) out += fmt::format(" ({})", host);
   std::vector<std::string> links;
   if (per_node > 1 || is_rack()) links.push_back(within());
   if (nodes > 1 && !is_rack()) links.push_back(between(per_node));
@@ -137,6 +140,17 @@ void Servers::fail_count(int total, std::string_view typed) const {
                 : times(above, kind_);
   throw_bad_input(fmt::format("cluster {}: expected {}, for a node as in {} holds {}, got {}",
                               in_quotes(typed), possible, cluster_.node.name, size(), total));
+}
+
+std::string Servers::assumed_host() const {
+  const HwProfile& node = cluster_.node;
+  const auto memory = std::ranges::find(node.sources, "/host/memory", &ValueSource::pointer);
+  if (memory == node.sources.end() || memory->source != "assumed") return "";
+  const double gibibytes = static_cast<double>(node.host.memory.value) / kGibibyte;
+  std::string out = fmt::format("{:.4g} GiB of CPU memory", gibibytes);
+  if (const int drives = node.nvme.drives; drives > 0)
+    out += fmt::format(" and {} NVMe drive{}", drives, drives == 1 ? "" : "s");
+  return out + ", assumed";
 }
 
 std::string Servers::within() const {

@@ -51,6 +51,8 @@ class Servers {
   void check_rack(const Wish& wish, std::string_view typed) const;
   [[noreturn]] void fail_size(const Wish& wish, std::string_view typed) const;
   [[noreturn]] void fail_count(int total, std::string_view typed) const;
+  // "256 GiB of CPU memory and 1 NVMe drive, assumed"; empty: the catalogue has a source for them.
+  std::string assumed_host() const;
   std::string within() const;
   std::string between(int per_node) const;
 

@@ -219,6 +219,16 @@ std::optional<SpelledCluster> spelled_cluster(std::string_view typed) {
   return std::nullopt;
 }
 
+std::string whole_node_of(std::string_view typed) {
+  const ClusterVocabulary words = read_cluster_vocabulary();
+  for (const CountedKind& read : readings_of(typed)) {
+    if (!read.before.empty() || !read.after.empty()) continue;
+    const auto devices = words.devices_called(squashed(read.kind));
+    if (!devices.empty()) return load_cluster(one_of(devices, read, typed).server).node.name;
+  }
+  return "";
+}
+
 std::string remark_on_node_name(std::string_view typed, const Cluster& cluster) {
   const HwProfile& node = cluster.node;
   if (node.devices_per_node == 1 || to_lower(typed) == cluster.name) return "";

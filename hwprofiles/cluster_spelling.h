@@ -29,8 +29,12 @@ struct SpelledCluster {
 // or where the count cannot be; that names what can be typed instead.
 std::optional<SpelledCluster> spelled_cluster(std::string_view typed);
 
-// What an alias of a node that is a GPU's name as well stands for; empty: it is none.
-//   "h20x8" -> "h20x8 is 8 nodes of 8 H20-SXM-96GB as in hgx-h20; type 8xh20 for 8 of them"
+// Returns the usual whole node of a GPU that is named without a count, "dgx-h100" of "H100"; empty:
+// the text names no GPU. Throws Error as spelled_cluster does.
+std::string whole_node_of(std::string_view typed);
+
+// What the name of a node that is a GPU's name as well stands for; empty: it is none.
+//   "mi300xx8" -> "mi300xx8 is 8 nodes of 8 AMD MI300X 192GB as in mi300x; type 8xmi300x for 8"
 std::string remark_on_node_name(std::string_view typed, const Cluster& cluster);
 
 // Returns whether a text is the name of hardware or a path, or means hardware that is asked back.

@@ -308,7 +308,7 @@ HwProfile read_node(const NodeFile& file) {
   profile.topology.nvme_drives = profile.nvme.drives;
   profile.topology.nvme_read = {profile.nvme.drive_read, profile.nvme.efficiency};
   profile.topology.nvme_write = {profile.nvme.drive_write, profile.nvme.efficiency};
-  profile.devices_per_node = profile.topology.gpus();
+  profile.devices_per_node = profile.whole_devices = profile.topology.gpus();
   return profile;
 }
 

@@ -135,6 +135,7 @@ struct HwProfile {
   std::string description;  // one line
   std::vector<std::string> aliases;
   int devices_per_node = 0;
+  int whole_devices = 0;  // of the whole node, where devices_per_node is the part that is used
   DeviceProfile device;
   HostProfile host;
   NvmeProfile nvme;

@@ -35,7 +35,32 @@ std::string_view without_memory(std::string_view name) {
                                                                        : name.substr(0, digit);
 }
 
+// Chips by their makers' names. Those of servers and of workstations are told apart where their
+// multiprocessors differ, as GA100 and GA102 do.
+struct Chip {
+  std::string_view name, generation;
+};
+constexpr Chip kChips[] = {
+    {"V100", "Volta"},       {"A100", "GA100"},      {"A800", "GA100"},
+    {"RTX 3090", "GA102"},   {"RTX A6000", "GA102"}, {"A40 ", "GA102"},
+    {"A10G", "GA102"},       {"RTX 4090", "Ada"},    {"L40S", "Ada"},
+    {"L4 ", "Ada"},          {"H100", "Hopper"},     {"H200", "Hopper"},
+    {"H800", "Hopper"},      {"H20-", "Hopper"},     {"B200", "Blackwell"},
+    {"B300", "Blackwell"},   {"RTX 5090", "GB202"},  {"RTX PRO 6000 Blackwell", "GB202"},
+    {"TITAN RTX", "Turing"}, {"T4 ", "Turing"},
+};
+
+std::string_view generation_of(std::string_view device) {
+  for (const Chip& chip : kChips)
+    if (device.find(chip.name) != device.npos) return chip.generation;
+  return without_memory(device);
+}
+
 }  // namespace
+
+bool same_generation(std::string_view device, std::string_view other) {
+  return generation_of(device) == generation_of(other);
+}
 
 bool same_class(std::string_view device, std::string_view other) {
   return without_memory(device) == without_memory(other);

@@ -23,6 +23,9 @@ struct Kind {
 // Whether names are of devices that compute alike: equal but for their memory, as
 // "A100-SXM4-40GB" and "A100-SXM4-80GB" are.
 bool same_class(std::string_view device, std::string_view other);
+// Whether names are of devices of one generation, whose chips have one architecture:
+// "H100-SXM5-80GB" and "H200-SXM-141GB". Each class that is not known is one by itself.
+bool same_generation(std::string_view device, std::string_view other);
 
 Kind kind_of(const Plan& plan, const Cluster& cluster);
 

@@ -168,9 +168,9 @@ std::optional<std::string> unknown_software(const Evidence& evidence,
   const std::string& stack = evidence.stack.name;
   if (!evidence.stated)
     return fmt::format("software or kernels that are not known to be those of {}", stack);
-  if (!measured) return fmt::format("no run of stack {} was ever measured", stack);
+  if (!measured) return fmt::format("no run of {} was ever measured", stack);
   if (has_class(measured, kind.device)) return std::nullopt;
-  return fmt::format("no run of stack {} on {}", stack, kind.device);
+  return fmt::format("no run of {} on {}", stack, kind.device);
 }
 
 // The overall factor, less known for everything that no run speaks for.
@@ -197,13 +197,13 @@ void add_overall(const Evidence& evidence, const std::optional<MeasuredStack>& m
   knowledge.run_sd = std::max(runs.run_sd, kLeastRun);
   if (!evidence.covariance) variance += kKnownOffset * kKnownOffset;
   if (!has(runs.formats, kind.format))
-    widen(kUnknownFormat, fmt::format("no run of stack {} in {}", stack, kind.format));
+    widen(kUnknownFormat, fmt::format("no run of {} in {}", stack, kind.format));
   for (const std::string& feature : kind.features)
     if (!has(runs.features, feature))
-      widen(kUnknownFeature, fmt::format("no run of stack {} with {}", stack, feature));
+      widen(kUnknownFeature, fmt::format("no run of {} with {}", stack, feature));
   if (kind.devices > 2 * runs.most_devices)
     widen(kUnknownScale * std::log2(static_cast<double>(kind.devices) / runs.most_devices),
-          fmt::format("no run of stack {} on more than {}", stack,
+          fmt::format("no run of {} on more than {}", stack,
                       runs.most_devices == 1 ? "one device"
                                              : fmt::format("{} devices", runs.most_devices)));
 }

@@ -22,7 +22,7 @@ bool OpenFamilies::could_win(const Plan& plan, Seconds bound) const {
   if (ranking_.empty()) return true;
   const Leaf& recommended = ranking_.recommended();
   if (bound <= recommended.value()) return true;
-  return bound <= ranking_.limit() &&
+  return bound <= ranking_.limit_of(plan) &&
          simplicity_of(plan) < simplicity_of(recommended.candidate.plan);
 }
 

@@ -17,6 +17,17 @@ bool Ranking::has(const Plan& plan) const {
   });
 }
 
+Seconds Ranking::limit() const {
+  const bool is_on_gpu = !keeps_more_on_gpu({}, simplicity_of(fastest().candidate.plan));
+  return fastest().value() * (1 + (is_on_gpu || !evaluator_.wins ? kTieTolerance : kTierTolerance));
+}
+
+Seconds Ranking::limit_of(const Plan& plan) const {
+  const bool is_nearer =
+      keeps_more_on_gpu(simplicity_of(plan), simplicity_of(fastest().candidate.plan));
+  return is_nearer ? limit() : fastest().value() * (1 + kTieTolerance);
+}
+
 std::optional<int> Ranking::wins_over(const Leaf& leaf) const {
   if (!evaluator_.wins || &leaf == fastest_) return std::nullopt;
   const auto [at, is_new] = wins_.emplace(std::pair(fastest_->place, leaf.place), 0);
@@ -32,7 +43,7 @@ void Ranking::choose() {
   fastest_ = *std::min_element(leaves_.begin(), leaves_.end(), faster);
   std::vector<std::pair<TieKey, const Leaf*>> near;
   for (const Leaf* leaf : leaves_)
-    if (leaf->value() <= limit()) near.emplace_back(tie_key(*leaf), leaf);
+    if (is_near(*leaf)) near.emplace_back(tie_key(*leaf), leaf);
   std::sort(near.begin(), near.end());
   recommended_ = fastest_;
   for (const auto& [key, leaf] : near) {

@@ -23,7 +23,7 @@ std::string too_large(const Infeasible& why) {
 // What decided between a plan within the tie tolerance and the recommended one.
 std::string tie_reason(const Leaf& lost, const Ranking& ranking) {
   if (ranking.told_apart(lost))
-    return fmt::format("slower than the fastest in {} of 100 worlds", *ranking.wins_over(lost));
+    return fmt::format("slower than the fastest in {} of 100 samples", *ranking.wins_over(lost));
   const Leaf& winner = ranking.recommended();
   const std::string_view more =
       first_difference(simplicity_of(lost.candidate.plan), simplicity_of(winner.candidate.plan));
@@ -35,8 +35,7 @@ std::string tie_reason(const Leaf& lost, const Ranking& ranking) {
 std::string slower(const Leaf& lost, const Ranking& ranking) {
   const std::string own = format_seconds(lost.value());
   const std::string other = format_seconds(ranking.recommended().value());
-  if (lost.value() > ranking.limit())
-    return fmt::format("fits, but slower: {} against {}", own, other);
+  if (!ranking.is_tied(lost)) return fmt::format("fits, but slower: {} against {}", own, other);
   return fmt::format("fits, {} against {}, {}", own, other, tie_reason(lost, ranking));
 }
 
@@ -65,11 +64,10 @@ Families fastest_simulated(const Ranking& ranking) {
 Rejected as_known(const Leaf* simulated, const Leaf* open, const Leaf& other,
                   const Ranking& ranking) {
   if (simulated != nullptr)
-    return {
-        .family = {},
-        .best = simulated->candidate,
-        .reason = slower(*simulated, ranking),
-        .standing = simulated->value() > ranking.limit() ? Standing::kRejected : Standing::kTied};
+    return {.family = {},
+            .best = simulated->candidate,
+            .reason = slower(*simulated, ranking),
+            .standing = ranking.is_tied(*simulated) ? Standing::kTied : Standing::kRejected};
   const Leaf& leaf = open != nullptr ? *open : other;
   if (leaf.out())
     return {.family = {}, .best = leaf.candidate, .reason = too_large(*leaf.candidate.infeasible)};

@@ -285,6 +285,7 @@ class Search {
     const TieKey present = tie_key(ranking_.recommended());
     for (const auto& [bound, i] : queue_) {
       if (bound > ranking_.limit().value) break;
+      if (bound > ranking_.limit_of(leaves_[i].candidate.plan).value) continue;
       const TieKey key = tie_key(leaves_[i]);
       if (key >= present || (is_limited() && simplicity(key) == simplicity(present))) continue;
       if (same_size(leaves_[i].candidate.plan, ranking_.fastest().candidate.plan)) {
@@ -726,10 +727,14 @@ class Search {
       leaf.place = leaves_.size() + tuned_.size() - 1;
     }
     const Seconds limit = best->value();
+    const auto could_be_faster = [limit](const Leaf& leaf) {
+      return !leaf.out() && leaf.candidate.bound * (1 + kTieTolerance) < limit;
+    };
     pool_.for_each(plans.size(), [&](std::size_t i) {
       Leaf& leaf = tuned_[before + i];
-      fit(leaf, exact_);
-      if (!leaf.out() && leaf.candidate.bound * (1 + kTieTolerance) < limit) simulate(leaf, exact_);
+      estimate(leaf, exact_);
+      if (could_be_faster(leaf)) fit(leaf, exact_);
+      if (leaf.rung == Rung::kFitted && could_be_faster(leaf)) simulate(leaf, exact_);
     });
     std::vector<const Leaf*> simulated;
     for (std::size_t i = before; i < tuned_.size(); ++i)

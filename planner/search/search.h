@@ -22,13 +22,13 @@
 //       / fastest, at least 0: by how much a plan of the space could be faster at most. With
 //       variants all of them are in it, without them the leaves that were not set aside.
 //
-// Of the plans simulated that take at most 2 % longer than the fastest and are not told apart from
-// it the simplest is recommended (simplicity.h), then the one with least GPU memory, then the first
-// of the space. Told apart: the fastest beats it in 90 of 100 worlds or more. The gap speaks of the
-// fastest.
+// Of the plans simulated that take at most 2 % longer than the fastest (9 % those that keep more on
+// the GPU: kTierTolerance) and are not told apart from it the simplest is recommended
+// (simplicity.h), then the one with least GPU memory, then the first of the space. Told apart: the
+// fastest beats it in 90 of 100 samples or more. The gap speaks of the fastest.
 // Simpler plans than that are looked for on purpose, by a sixth of the simulations: the plainer
 // versions of the fastest, with its ranks and micro-batch, the simplest first; then the others that
-// may be within the 2 %, by bound. Where simulations are not limited, also smaller ones as simple.
+// may be within these, by bound. Where simulations are not limited, also smaller ones as simple.
 //
 // Of a leaf that does not fit first the prefetch is left out, then it is cut into 2, 4 .. tiles,
 // and the plan found is tuned, each knob on what those before it have led to: the next farther
@@ -74,6 +74,10 @@ struct SimResult;
 }
 
 inline constexpr double kTieTolerance = 0.02;
+// The same of a plan that keeps more on the GPU than the fastest, where Evaluator::wins tells plans
+// apart: two runs of the same software differ by 5 % each from what their constants say
+// (certainty/knowledge.cpp, kLeastRun), which tells apart nine times of ten what is 9 % slower.
+inline constexpr double kTierTolerance = 0.09;
 inline constexpr int kToldApart = 90;  // worlds of 100
 // A plan is called proven where no plan of the space can be faster by more than this share.
 inline constexpr double kProvenGap = 0.01;
@@ -160,7 +164,7 @@ struct Evaluator {
   std::function<Seconds(const Plan&)> simulate;  // simulated period, within kSimulationTolerance
   // The simulated period itself. Empty: `simulate` tells it.
   std::function<Seconds(const Plan&)> simulate_exactly{};
-  // In how many of 100 worlds, each with constants drawn from what is known of them, `fastest`
+  // In how many of 100 samples, each with constants drawn from what is known of them, `fastest`
   // takes less time than `other`. Empty: nothing is known, and no two plans are told apart.
   std::function<int(const Plan& fastest, const Plan& other)> wins{};
   // That of fit, of a plan that is lowered, but not placed; and one that is never above the

@@ -1,5 +1,6 @@
 #include "planner/search/simplicity.h"
 
+#include <tuple>
 #include <utility>
 
 #include "planner/search/search.h"
@@ -43,6 +44,10 @@ Simplicity simplicity_of(const Plan& plan) {
           .zero_stage = plan.zero_stage,
           .parallelism = parallelism(plan),
           .knobs = knobs(plan)};
+}
+
+bool keeps_more_on_gpu(const Simplicity& one, const Simplicity& other) {
+  return std::tie(one.tiers, one.states_off) < std::tie(other.tiers, other.states_off);
 }
 
 bool is_plain(const Simplicity& simplicity) {

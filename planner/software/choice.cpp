@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -27,16 +28,6 @@ void add(MeasuredSoftware& software, const SoftwareRuns& runs) {
   software.features.insert(software.features.end(), runs.features.begin(), runs.features.end());
 }
 
-// The least accurate group of the profile on these devices says how well it is predicted.
-double within_of(const std::vector<SoftwareRuns>& all, const std::string& profile,
-                 const std::string& device) {
-  double within = 0;
-  for (const SoftwareRuns& runs : all)
-    if (runs.software == profile && same_class(runs.device, device))
-      within = std::max(within, runs.within);
-  return within;
-}
-
 class Choice {
  public:
   Choice(const Cluster& cluster, std::int64_t parameters)
@@ -51,10 +42,18 @@ class Choice {
       if (auto software = of_name(members)) found.push_back(*std::move(software));
     const auto rank = [&](const MeasuredSoftware& s) {
       const bool is_of_today = s.profile.newest_capability == 0;
-      return std::tuple(!s.on_class, !is_of_today, !s.of_scale, -s.runs);
+      return std::tuple(!s.on_generation, !is_of_today, !s.of_scale, -s.runs);
     };
     std::ranges::stable_sort(found, {}, rank);
     return found;
+  }
+
+  std::vector<std::string> features_of(const StackProfile& profile) const {
+    const auto names = by_name();
+    const auto members = names.find(profile.names.empty() ? "" : profile.names.back().name);
+    if (members == names.end()) return {};
+    const auto software = of_name(members->second);
+    return software ? software->features : std::vector<std::string>{};
   }
 
  private:
@@ -70,27 +69,26 @@ class Choice {
 
   // Returns what the runs of a name's profiles say, if any was measured.
   std::optional<MeasuredSoftware> of_name(const Members& members) const {
-    const std::string& device = cluster_.node.device.name;
+    const int capability = capability_of(cluster_);
     MeasuredSoftware here, anywhere;
     const StackProfile *newest_here = nullptr, *newest = nullptr;
     for (const StackProfile* const profile : members) {
-      const bool can_run = is_for(*profile, capability_of(cluster_));
+      const bool can_run = is_for(*profile, capability);
       for (const SoftwareRuns& runs : all_) {
         if (runs.software != profile->name) continue;
-        const bool is_here = same_class(runs.device, device);
+        const bool is_here = same_generation(runs.device, cluster_.node.device.name);
         add(is_here ? here : anywhere, runs);
         const StackProfile*& of = is_here ? newest_here : newest;
         if (can_run && (of == nullptr || profile->year > of->year)) of = profile;
       }
     }
-    const bool on_class = newest_here != nullptr;
-    if (!on_class && newest == nullptr) return std::nullopt;
-    MeasuredSoftware software = on_class ? here : anywhere;
-    software.profile = on_class ? *newest_here : *newest;
-    software.on_class = on_class;
+    const bool on_generation = newest_here != nullptr;
+    if (!on_generation && newest == nullptr) return std::nullopt;
+    MeasuredSoftware software = on_generation ? here : anywhere;
+    software.profile = on_generation ? *newest_here : *newest;
+    software.on_generation = on_generation;
     software.of_scale = cluster_.devices() <= 2 * std::int64_t{software.most_devices} &&
                         parameters_ <= 2 * software.most_parameters;
-    software.within = within_of(all_, software.profile.name, device);
     return software;
   }
 
@@ -107,16 +105,33 @@ std::vector<MeasuredSoftware> software_for(const Cluster& cluster, std::int64_t 
   return Choice(cluster, parameters).ordered();
 }
 
-MeasuredSoftware measured_of(const StackProfile& profile, const Cluster& cluster) {
+std::vector<std::string> measured_features(const StackProfile& profile, const Cluster& cluster) {
+  return Choice(cluster, 0).features_of(profile);
+}
+
+MeasuredProfile measured_of(const StackProfile& profile, const Cluster& cluster,
+                            const std::string& format) {
   const std::string& device = cluster.node.device.name;
-  MeasuredSoftware software;
-  software.profile = profile;
-  const std::vector<SoftwareRuns> all = load_software_runs();
-  for (const SoftwareRuns& runs : all)
-    if (runs.software == profile.name && same_class(runs.device, device)) add(software, runs);
-  software.on_class = software.runs > 0;
-  software.within = within_of(all, profile.name, device);
-  return software;
+  MeasuredProfile own, generation;
+  std::set<std::string> own_formats, formats;
+  int most = 0;
+  for (const SoftwareRuns& runs : load_software_runs()) {
+    if (runs.software != profile.name) continue;
+    const bool is_own = same_class(runs.device, device);
+    if (!is_own && !same_generation(runs.device, device)) continue;
+    MeasuredProfile& of = is_own ? own : generation;
+    of.runs += runs.runs;
+    of.within = std::max(of.within, runs.within);
+    (is_own ? own_formats : formats).insert(runs.formats.begin(), runs.formats.end());
+    if (is_own || runs.runs <= most) continue;
+    most = runs.runs;
+    of.device = runs.device;
+  }
+  const bool has_own = own.runs > 0;
+  MeasuredProfile found = has_own ? own : generation;
+  const std::set<std::string>& measured = has_own ? own_formats : formats;
+  if (!measured.empty() && !measured.contains(format)) found.format = *measured.begin();
+  return found;
 }
 
 std::vector<std::string> typed_names(const StackProfile& profile,
@@ -142,20 +157,23 @@ std::string short_device(const std::string& device) {
 
 namespace {
 
-std::string words_of_runs(const MeasuredSoftware& software, const std::string& on) {
-  if (!software.on_class || software.runs == 0) return "never measured" + on;
-  const std::string runs =
-      fmt::format("{} run{}{}", software.runs, software.runs == 1 ? "" : "s", on);
-  if (software.within == 0) return runs;
-  return fmt::format("{}, within {:.0f} %", runs, 100 * software.within);
+std::string words_of_runs(const MeasuredProfile& runs, const std::string& device) {
+  const std::string on = device.empty() ? "" : " on " + short_device(device);
+  if (runs.runs == 0) return "never measured" + on;
+  const std::string what = runs.format.empty() ? "run" : runs.format + " run";
+  const std::string words =
+      fmt::format("{} {}{}{}", runs.runs, what, runs.runs == 1 ? "" : "s", on);
+  const bool is_alike = runs.device.empty() && runs.format.empty();
+  if (runs.within == 0 || !is_alike) return words;
+  return fmt::format("{}, within {:.0f} %", words, 100 * runs.within);
 }
 
 }  // namespace
 
-std::string measured_words(const MeasuredSoftware& software) { return words_of_runs(software, ""); }
+std::string measured_words(const MeasuredProfile& runs) { return words_of_runs(runs, runs.device); }
 
-std::string measured_words(const MeasuredSoftware& software, const Cluster& cluster) {
-  return words_of_runs(software, " on " + short_device(cluster.node.device.name));
+std::string measured_words(const MeasuredProfile& runs, const Cluster& cluster) {
+  return words_of_runs(runs, runs.device.empty() ? cluster.node.device.name : runs.device);
 }
 
 }  // namespace zplan

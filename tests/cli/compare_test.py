@@ -73,7 +73,7 @@ class Compare(CliTest):
         self.bad(BAD_INPUT, "compare", sim, says="expected two timelines")
         self.bad(BAD_INPUT, "compare", sim, "missing.json", says="missing.json")
         self.bad(BAD_INPUT, "compare", sim, self.write("broken.json", "{"), says="broken.json:1")
-        self.bad(BAD_INPUT, "compare", sim, "plan.json", says="schema")
+        self.bad(BAD_INPUT, "compare", sim, "plan.json", says="zplan diff plan.json")
         self.bad(BAD_INPUT, "compare", sim, ran, "--by", "lane", says="operation or role")
 
 

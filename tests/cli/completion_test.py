@@ -56,7 +56,7 @@ class Bash(CliTest):
         self.assertEqual(sorted(self.offers("zplan", "simulate", "plan.json", "-c", "dgx-h")),
                          ["dgx-h100", "dgx-h100x1024-2to1", "dgx-h100x64-dragonfly",
                           "dgx-h100x64-torus", "dgx-h100x64-weak", "dgx-h200"])
-        self.assertIn("megatron2022", self.offers("zplan", "plan", "--stack", "mega"))
+        self.assertIn("megatron2022", self.offers("zplan", "plan", "--for", "mega"))
         self.assertIn("cuda.sm90.bf16", self.offers("zplan", "plan", "--kernel-set", "cuda.sm90"))
         self.assertIn("nvme.read=", self.offers("zplan", "what-if", "--set", "nv"))
         axes = self.offers("zplan", "sweep", "--over", "")

@@ -51,7 +51,7 @@ class CommandLine(CliTest):
         for recipes in ("leen", "standard,leen"):
             self.bad(BAD_INPUT, *TINY, "--precision", recipes, says='did you mean "lean"?')
         for recipes in ("any,lean", "lean,", ","):
-            self.bad(BAD_INPUT, *TINY, "--precision", recipes, says="--precision: expected any")
+            self.bad(BAD_INPUT, *TINY, "--precision", recipes, says="--precision: expected fp8, any")
 
     def test_lists(self):
         for word in ("ful", "full:", "full:0", "full:-1", "full,,none", "full:2:3", "full:x"):
@@ -416,7 +416,7 @@ class RunErrors(CliTest):
             self.bad(DEVICE, "run", "gpu.json", says=["absent.so", "zplan_cuda_plugin"])
 
     def test_plan_that_no_backend_runs(self):
-        self.good("plan", "--model", "gpt2", "--cluster", "dgx2", "-o", "gpu.json")
+        self.good("plan", "--model", "gpt2", "--cluster", "dgx2", "--for", "zplan", "-o", "gpu.json")
         with open(self.path("gpu.json")) as file:
             plan = json.load(file)
         plan["dropout"] = True

@@ -76,7 +76,7 @@ class Hints(CliTest):
         self.assertLess(len(self.zplan(*arguments).stderr), HINT_LETTERS, arguments)
 
     def test_of_options(self):
-        for typed, says in (("--lora", "type --train lora"), ("--nodes", "dgx-h100x4"),
+        for typed, says in (("--lora", "type --train lora"), ("--nodes", "workstationx4"),
                             ("--seq_len", "type --seq N"), ("--gpu", "--cluster"),
                             ("--gbs", "type --global-batch N"), ("--offload", "--optimizer cpu"),
                             ("--frobnicate", "zplan --help lists the options")):

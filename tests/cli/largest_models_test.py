@@ -49,7 +49,7 @@ class FrozenParameters(CliTest):
     """Does 70B fit 24 GB with LoRA [Hu21]: what is frozen leaves the GPU, what is trained stays."""
 
     def test_70b_is_trained_on_four_gpus_of_24_gb(self):
-        answer = self.good_json("plan", "--model", "llama3-70b", "--cluster", "rtx4090", "--train",
+        answer = self.good_json("plan", "--model", "llama3-70b", "--cluster", "rtx4090-12ssd", "--train",
                                 "lora", "--lora-rank", "16", "--global-batch", "8", "--for", "zplan")
         memory = answer["memory"]
         self.assertEqual(answer["plan"]["placement"]["params"], "cpu")

@@ -4,7 +4,7 @@ import json
 
 from cli_support import BAD_INPUT, CliTest, main
 
-QUICK = ("--simulations", "1", "--budget", "0", "--threads", "1")
+QUICK = ("--simulations", "1", "--search-budget", "0", "--threads", "1")
 
 
 class Names(CliTest):
@@ -23,8 +23,8 @@ class Names(CliTest):
     def test_plans_keep_names_that_all_commands_know(self):
         answer = self.good_json("plan", "gpt2-xl", "2x4090", *QUICK, "-o", "p.json")
         self.assertEqual(answer["cluster"]["understood"], [
-            "2x4090 is taken for a node of 2 GeForce RTX 4090 24GB as in rtx4090-workstation: "
-            "PCIe within"])
+            "2x4090 is taken for a node of 2 GeForce RTX 4090 24GB as in rtx4090-workstation "
+            "(256 GiB of CPU memory and 1 NVMe drive, assumed): PCIe within"])
         plan = json.loads(self.read("p.json"))
         self.assertEqual(plan["hardware"], "rtx4090-workstation{gpus_per_node=2}")
         self.good("simulate", "p.json")
@@ -32,6 +32,39 @@ class Names(CliTest):
         self.good("memory", "p.json", "2xL40S")
         self.good("why-not", "gpt2-xl", "8xH100", "pipeline", *QUICK)
         self.assertIn("8 x A100", self.good("plan", "gpt2-xl", "8 x A100-80GB", *QUICK))
+
+    def test_all_spellings_of_a_card_are_one_plain_server(self):
+        for count, spellings in ((1, ("rtx4090", "RTX4090", "4090", "geforce-4090")),
+                                 (2, ("2x4090", "4090x2", "RTX4090x2", "rtx4090:2", "2xrtx4090"))):
+            names = {self.good_json("clusters", typed)["clusters"][0]["name"]
+                     for typed in spellings}
+            self.assertEqual(names, {f"rtx4090-workstation{{gpus_per_node={count}}}"})
+            for typed in spellings:
+                self.assertIn("(256 GiB of CPU memory and 1 NVMe drive, assumed)",
+                              self.good("clusters", typed))
+        self.assertIn("1 GPU in all", self.good("clusters", "rtx4090"))
+
+    def test_sequences_are_read_in_binary_thousands(self):
+        for typed, tokens in (("4k", 4096), ("4K", 4096), ("8192", 8192)):
+            answer = self.good_json("llama3.1-8b", "8xH100", "--seq", typed, *QUICK)
+            self.assertEqual(answer["model"]["sequence"], tokens)
+        self.bad(BAD_INPUT, "gpt2-xl", "8xH100", "--seq", "4kk", says="or 32k for 32 x 1,024")
+        self.bad(BAD_INPUT, "gpt2-xl", "8xH100", "--seq", "0", says="from 1 to")
+        self.assertIn("32k is 32,768", self.good("plan", "--help"))
+
+    def test_hints_repeat_the_cluster_that_was_typed(self):
+        for typed, counted in (("8xH100", "2x8xH100"), ("H100", "2x8xH100"),
+                               ("dgx-h100", "dgx-h100x2")):
+            self.bad(BAD_INPUT, "gpt2-xl", typed, "--nodes", "2",
+                     says=f"type --cluster {counted}")
+        self.bad(BAD_INPUT, "gpt2-xl", "8xH100", "--budget", "$500",
+                 says=("--search-budget", "zplan need --price"))
+
+    def test_compare_names_what_compares_clusters_and_plans(self):
+        self.bad(BAD_INPUT, "compare", "llama3-70b", "H100x64", "H200x64",
+                 says="zplan sweep llama3-70b --over cluster=H100x64,H200x64")
+        self.good("plan", "tiny-gpt", "workstation", "-o", "p.json", *QUICK)
+        self.bad(BAD_INPUT, "compare", "p.json", "p.json", says="zplan diff p.json")
 
     def test_next_commands_repeat_the_question(self):
         text = self.good("gpt2-xl", "A100 80GB x8", *QUICK)

@@ -77,7 +77,7 @@ class Sizing(CliTest):
         self.assertIsNone(self.good_json(*call, "own")["stand_in"])
 
     def test_max_says_how_long_the_largest_model_takes(self):
-        text = self.good("max", "--cluster", "rtx4090", "--gpus-per-node", "1", "--family",
+        text = self.good("max", "--cluster", "rtx4090-12ssd", "--gpus-per-node", "1", "--family",
                          "infinity-nvme")
         self.assertRegex(" ".join(text.split()),
                          r"trains up to [0-9.]+T parameters, [^:]* (min|h)\)? for 1,024 tokens: ")
@@ -227,7 +227,29 @@ class Sizing(CliTest):
         text = self.good("goodput", *TINY, "--tokens", "1M")
         self.assertRegex(text, r"^1\.00M tokens take [0-9.]+ (ms|s|min):")
         text = self.good("need", "--model", "gpt2", "--cluster", "dgx-h100", "--tokens", "1B")
-        self.assertRegex(text, r"^1 node of dgx-h100 \(8 GPUs\): [0-9.]+ (min|h)\n")
+        self.assertRegex(text, r"^1 node of dgx-h100 \(8 GPUs\): [0-9.]+ (s|min|h)\n")
+
+    def test_need_asks_for_a_deadline_or_a_kind_of_node(self):
+        self.assertIn("--within: expected the days of the run, as in --within 60d",
+                      self.fails("need", "--model", "llama3-70b", "--tokens", "15T"))
+
+    def test_need_counts_whole_nodes_of_a_gpu_and_says_whose_software_it_counts(self):
+        call = ("need", "--model", "gpt2", "--cluster", "H100", "--tokens", "10B")
+        row = self.good_json(*call)["kinds"][0]
+        self.assertEqual((row["kind"], row["gpus"], row["node_watts"]), ("dgx-h100", 8, 10200))
+        result = subprocess.run([PROGRAM, *call], capture_output=True, text=True, check=True)
+        text = " ".join(result.stdout.split())
+        self.assertIn("H100 is counted in whole nodes: dgx-h100 with 8 GPUs", text)
+        self.assertIn("no deadline, so the fewest nodes on which a plan fits (--within 60d)", text)
+        self.assertRegex(text, r"GPUs\): [0-9.]+ (min|h|days) Software: ")
+        self.assertRegex(result.stderr, "at the peak of the GPUs it takes at least .* with one dgx")
+        self.assertEqual(self.good_json(*call, "--for", "own")["kinds"][0]["software"], "own")
+
+    def test_power_of_a_part_of_a_node_is_its_share(self):
+        row = self.good_json("need", "--model", "gpt2", "--cluster", "4xH100", "--tokens",
+                             "10B")["kinds"][0]
+        self.assertEqual((row["gpus"], row["node_watts"]), (4, 5100))
+        self.assertIn("4 of 8 GPUs of 10.2 kW, in proportion [assumed]", row["power_source"])
 
     def test_need_says_what_the_peak_alone_takes(self):
         result = self.zplan("need", "--model", "10B", "--cluster", "dgx-h100", "--tokens", "300B",

@@ -9,7 +9,7 @@ import subprocess
 
 from cli_support import BAD_INPUT, INFEASIBLE, INTERRUPTED, PROGRAM, ROOT, CliTest, main
 
-WIDTH = 130
+WIDTH = 100
 SMALL = ("--model", "gpt2-1.5b", "--cluster", "dgx2")
 OFFLOADED = ("--model", "10B", "--cluster", "dgx2", "--tp", "1", "--pp", "1", "--zero", "3",
              "--params", "gpu", "--grads", "gpu", "--optimizer", "nvme", "--micro-batch", "8",
@@ -87,6 +87,47 @@ class Sweep(CliTest):
         self.assertEqual([row["state"] for row in table], [row["state"] for row in rows])
         self.assertEqual(float(table[0]["step_s"]), rows[0]["step_s"])
         self.assertEqual([row["reason"] for row in table], [row["reason"] for row in rows])
+
+    def test_each_row_names_its_software_unless_it_was_asked_for(self):
+        grid = ("sweep", "--model", "gpt2-xl", "--over", "cluster=8xH100,8xA100-80GB",
+                "--simulations", "1")
+        rows = self.good_json(*grid)["rows"]
+        text = self.good(*grid)
+        self.assertRegex(text, r"(?m)^ *cluster .* software$")
+        for row in rows:
+            self.assertNotIn(row["software"], (None, ""))
+        asked = self.good(*grid, "--for", "own")
+        self.assertEqual(asked.count("Software: "), 1)
+        self.assertNotRegex(asked, r"(?m)^ *cluster .* software$")
+
+    def test_the_run_of_the_tokens_stands_in_each_row(self):
+        grid = ("sweep", "--model", "gpt2-xl", "--cluster", "8xH100", "--over", "batch=64,512",
+                "--simulations", "1", "--tokens", "10B")
+        rows = self.good_json(*grid, "--price", "2")["rows"]
+        for row in rows:
+            self.assertAlmostEqual(row["days"] * 24 * row["gpus"], row["gpu_hours"])
+            self.assertAlmostEqual(row["money"], 2 * row["gpu_hours"])
+        self.assertRegex(self.good(*grid), r"^Fastest: batch=\d+, [0-9.]+ (h|days|min) on 8 GPUs")
+        self.bad(BAD_INPUT, *grid[:-2], "--price", "2", says="--price: expected --tokens")
+
+    def test_the_best_row_by_the_objective_stands_first_and_used_gpus_are_counted(self):
+        grid = ("sweep", "--model", "gpt2-xl", "--over", "cluster=16xH100", "--simulations", "1",
+                "--objective", "cheapest")
+        row = self.good_json(*grid)["rows"][0]
+        self.assertLess(row["gpus"], row["gpus_of_cluster"])
+        text = self.good(*grid)
+        self.assertRegex(text, r"^Cheapest: cluster=16xH100, [0-9.]+ GPU-hours a step")
+        self.assertIn(f"{row['gpus']} of 16", text)
+
+    def test_a_gpu_stands_for_its_nodes_where_an_axis_counts_them(self):
+        grid = ("sweep", "gpt2-xl", "H100", "--simulations", "1", "--json", "--over")
+        gpus = json.loads(self.good(*grid, "gpus=8,16"))["rows"]
+        self.assertEqual([row["gpus_of_cluster"] for row in gpus], [8, 16])
+        nodes = json.loads(self.good(*grid, "nodes=1,2"))["rows"]
+        self.assertEqual([row["step_s"] for row in nodes], [row["step_s"] for row in gpus])
+        result = self.zplan("sweep", *SMALL, "--over", "tp=3,5", "--simulations", "1")
+        self.assertNotIn("tp 3", result.stderr)
+        self.assertEqual(result.stdout.count("tp 3"), 1)
 
     def test_where_nothing_fits_the_exit_code_says_so(self):
         result = self.zplan("sweep", "--model", "1T", "--cluster", "dgx2", "--params", "gpu",

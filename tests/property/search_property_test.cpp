@@ -72,6 +72,13 @@ struct World {
     const auto closer = sibling(i, -1);
     return closer && (fits(*closer) || set_aside(*closer));
   }
+  // The most by which a recommended plan may be slower than the fastest.
+  double tolerance() const { return wins_seed > 0 ? kTierTolerance : kTieTolerance; }
+  double tolerance(const Plan& fastest, const Plan& other) const {
+    const Simplicity a = simplicity_of(fastest), b = simplicity_of(other);
+    const bool is_nearer = std::tie(b.tiers, b.states_off) < std::tie(a.tiers, a.states_off);
+    return is_nearer ? tolerance() : kTieTolerance;
+  }
   int wins(const Plan& fastest, const Plan& other) const {
     const auto place = [this](Plan plan) {
       plan.slack = Plan{}.slack;
@@ -159,7 +166,9 @@ Best choose(const World& world, const std::map<std::size_t, std::size_t>& plans)
       best.fastest = i;
   best.recommended = best.fastest;
   for (const auto& [i, place] : plans) {
-    const bool near = time(i) <= time(best.fastest) * (1 + kTieTolerance);
+    const bool near =
+        time(i) <=
+        time(best.fastest) * (1 + world.tolerance(world.plans[best.fastest], world.plans[i]));
     const bool apart =
         world.wins_seed > 0 && world.wins(world.plans[best.fastest], world.plans[i]) >= kToldApart;
     if (near && !apart && order(i) < order(best.recommended)) best.recommended = i;
@@ -293,7 +302,7 @@ RC_GTEST_PROP(SearchProperty, TheGapIsHonest, ()) {
     if (world.fits(i) && !world.sibling(i, -1)) fastest = std::min(fastest, world.truths[i].time);
   const double simulated = result.fastest.value_or(*result.best).step->value;
   RC_ASSERT(fastest >= simulated * (1 - result.stats.gap) - 1e-12);
-  RC_ASSERT(result.best->step->value <= simulated * (1 + kTieTolerance));
+  RC_ASSERT(result.best->step->value <= simulated * (1 + world.tolerance()));
 }
 
 // What is said to be rejected is: with a budget as small as it may be, no plan of such a family is
@@ -319,7 +328,8 @@ RC_GTEST_PROP(SearchProperty, NoRejectedFamilyHasAFasterPlan, ()) {
     RC_LOG() << name(line.family) << ": " << line.reason << "\n";
     if (line.standing == Standing::kRejected)
       RC_ASSERT(fastest[line.family] >= result.best->step->value);
-    if (line.from) RC_ASSERT(line.from->value <= result.best->step->value * (1 + kTieTolerance));
+    if (line.from)
+      RC_ASSERT(line.from->value <= result.best->step->value * (1 + world.tolerance()));
   }
 }
 

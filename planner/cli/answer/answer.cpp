@@ -6,6 +6,7 @@
 #include <chrono>
 #include <limits>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "hwprofiles/cluster_name.h"
@@ -26,6 +27,7 @@
 #include "planner/core/text.h"
 #include "planner/foreign/hugging_face/hub_cache.h"
 #include "planner/foreign/model_file.h"
+#include "planner/plan/choice_text.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/device_kernels.h"
 #include "planner/search/outside_space.h"
@@ -35,8 +37,10 @@
 namespace zplan {
 namespace {
 
-// Plans that are simulated whatever they cost.
-constexpr std::int64_t kUsualSimulations = 12;
+// Plans that are simulated whatever they cost, and of a brief search.
+constexpr std::int64_t kUsualSimulations = 12, kBriefSimulations = 3;
+// A brief search does one part in so many.
+constexpr std::int64_t kBriefShare = 8;
 constexpr std::int64_t kMillion = 1'000'000;
 
 using Clock = std::chrono::steady_clock;
@@ -174,9 +178,16 @@ std::string take_word_for(const StackProfile& software, bool is_asked, const Pin
 
 constexpr Seconds kAny{std::numeric_limits<double>::infinity()};
 
+// How much is looked at.
+struct Effort {
+  Seconds below = kAny;   // plans that do not take less do not matter
+  bool is_brief = false;  // no variants, and a part of the usual simulations
+  std::string without{};  // a kind of plans that is left out, as --not names it; empty: none
+};
+
 // Answers with the software that the command names, without a name with our own executor. `asked`
-// says whether the user named it; plans that do not take less than `below` do not matter.
-Answer answer_for(const PlanCommand& typed, bool asked, Seconds below = kAny) {
+// says whether the user named it.
+Answer answer_for(const PlanCommand& typed, bool asked, const Effort& effort = {}) {
   const auto begin = Clock::now();
   const InterruptGuard guard;
   PlanCommand command = typed;
@@ -196,12 +207,16 @@ Answer answer_for(const PlanCommand& typed, bool asked, Seconds below = kAny) {
                 .assumed = not_given(named.assumed, command.pins),
                 .left_out = std::move(named.left_out)};
   answer.cluster.headroom = headroom_of(command, answer.cluster);
+  pin_product_format(answer.cluster.node, command.pins);
   require_kernel_set(command, answer.cluster);
   StackUse use = find_stack_use(command.stack, command.anchor, &answer.cluster);
   command.pins.constraints = constraints_of(command);
   learn_measured_of_question(command, command.pins, answer.model, answer.cluster, use);
   const Pins typed_pins = command.pins;
   const bool is_pinned = !pinned_option(typed_pins).empty() || !typed_pins.constraints.empty();
+  answer.unmeasured = effort.without;
+  if (!effort.without.empty())
+    command.pins.constraints.push_back(Constraint::never(effort.without));
   plan_for_software(use, answer.model, answer.cluster, command.pins);
   if (is_pinned && !command.must_be_said && command.pins.software)
     answer.not_said = take_word_for(use.evidence.stack, asked, typed_pins, answer.model,
@@ -212,11 +227,12 @@ Answer answer_for(const PlanCommand& typed, bool asked, Seconds below = kAny) {
   const SearchOptions options{
       .threads = command.threads,
       .exhaustive = command.exhaustive,
-      .variants = true,
-      .max_simulated = command.simulations.value_or(kUsualSimulations),
-      .min_operations = budget_of(command) * kMillion,
+      .variants = !effort.is_brief,
+      .max_simulated =
+          command.simulations.value_or(effort.is_brief ? kBriefSimulations : kUsualSimulations),
+      .min_operations = budget_of(command) * kMillion / (effort.is_brief ? kBriefShare : 1),
       .first_operations = kUsualBudget * kMillion,
-      .below = below,
+      .below = effort.below,
       .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); },
       .stop = [&] { return InterruptGuard::interrupted() || is_over(command.time, begin); }};
   const QuestionRun run{
@@ -266,14 +282,45 @@ bool has(const std::vector<std::string>& all, std::string_view one) {
   return std::ranges::find(all, one) != all.end();
 }
 
-// Returns the kind of plans that a software was never measured with on such devices, as --not names
-// it; empty: none.
-std::string unmeasured_kind(const MeasuredSoftware& software) {
-  if (!has(software.features, kStatesOnCpu)) return "offload";
-  return has(software.features, kStatesOnDrives) ? "" : "nvme";
+// Returns the kind of plans that no run with these features speaks for, as --not names it; empty:
+// none.
+std::string unmeasured_kind(const std::vector<std::string>& features) {
+  if (!has(features, kStatesOnCpu)) return "offload";
+  return has(features, kStatesOnDrives) ? "" : "nvme";
 }
 
-// Asks for one software after the other, those that speak best for the question first.
+// Answers if a plan fits and the software runs one of those that the pins leave.
+std::optional<Answer> try_answer(const PlanCommand& command, bool asked, const Effort& effort) {
+  try {
+    Answer answer = answer_for(command, asked, effort);
+    return fits(answer) ? std::optional(std::move(answer)) : std::nullopt;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadInput) throw;
+    return std::nullopt;
+  }
+}
+
+// Answers with the software that was named, as if it had been chosen: plans of a kind that it was
+// never measured with stand beside the answer where they are faster, and answer where nothing else
+// fits.
+Answer answer_for_named(const PlanCommand& typed) {
+  const StackProfile software = load_stack(typed.stack);
+  const Cluster cluster = load_cluster(typed.cluster);
+  const std::string kind =
+      is_ideal(software) ? "" : unmeasured_kind(measured_features(software, cluster));
+  if (kind.empty()) return answer_for(typed, true);
+  std::optional<Answer> answer = try_answer(typed, true, {.without = kind});
+  if (!answer) return answer_for(typed, true);
+  if (typed.objective.what != Objective::kFastest) return *std::move(answer);
+  const Seconds limit = answer->best->time.sim.period * (1 - kTierTolerance);
+  if (auto beyond = try_answer(typed, true, {.below = limit, .is_brief = true}))
+    if (const Seconds found = beyond->best->time.sim.period; found < limit)
+      answer->beyond = Simulated{beyond->best->planned.plan, found};
+  return *std::move(answer);
+}
+
+// Asks for one software after the other, those that speak best for the question first: the first
+// that answers at length, others briefly and, where one of them is faster, at length, too.
 class MeasuredAnswer {
  public:
   explicit MeasuredAnswer(const PlanCommand& command) : command_(command) {
@@ -288,25 +335,31 @@ class MeasuredAnswer {
   // Returns nothing if no software that was measured has a plan that fits.
   std::optional<Answer> find() {
     std::vector<Answer> found = with_measured_kinds();
-    if (found.empty()) return with_any_kind();
-    const auto listed = std::span(found).first(std::min(kListed, found.size()));
-    const auto less = [this](const Answer& a, const Answer& b) { return rank(a) < rank(b); };
-    std::swap(*std::ranges::min_element(listed, less), found.front());
-    for (auto other = found.begin() + 1; other != found.end(); ++other) {
-      SoftwareLine line = software_line(*other);
-      line.plan = std::move(other->best->planned.plan);
-      found.front().others.push_back(std::move(line));
+    if (found.empty()) found = with_any_kind();
+    if (found.empty()) return std::nullopt;
+    if (found.size() == 1) return std::move(found.front());
+    if (rank(found.back()) < rank(found.front())) {
+      answer_at_length(found.back());
+      std::swap(found.back(), found.front());
     }
+    SoftwareLine line = software_line(found.back());
+    line.plan = std::move(found.back().best->planned.plan);
+    found.front().other = std::move(line);
     return std::move(found.front());
   }
 
  private:
-  static constexpr std::size_t kListed = 2;  // of these the faster one is the answer
+  static constexpr std::size_t kListed = 2;  // the faster one is the answer
   static constexpr std::size_t kMostTried = 5;
 
   static Seconds step(const Answer& answer) { return answer.best->time.sim.period; }
-  // Orders answers by what is asked for, the least first, then by step.
-  std::pair<double, Seconds> rank(const Answer& answer) const {
+  // Orders answers: first those of plans of kinds that were measured, then by what is asked for,
+  // the least first, then by step.
+  std::tuple<bool, double, Seconds> rank(const Answer& answer) const {
+    const auto [value, time] = asked_for(answer);
+    return {!is_measured(answer), value, time};
+  }
+  std::pair<double, Seconds> asked_for(const Answer& answer) const {
     const auto ranks = static_cast<double>(answer.best->planned.plan.parallel.ranks());
     switch (command_.objective.what) {
       case Objective::kCheapest:
@@ -322,37 +375,53 @@ class MeasuredAnswer {
     return {0, step(answer)};
   }
 
-  // Answers of plans of kinds that the software was measured with: of the first two that have one,
-  // and of software with fewer runs that is faster than these.
+  bool is_measured(const Answer& answer) const {
+    const Family family = family_of(answer.best->planned.plan);
+    const std::vector<std::string>& features = software_of(answer).features;
+    return (!family.cpu || has(features, kStatesOnCpu)) &&
+           (!family.nvme || has(features, kStatesOnDrives));
+  }
+
+  const MeasuredSoftware& software_of(const Answer& answer) const {
+    return *std::ranges::find(ordered_, answer.evidence.stack.name,
+                              [](const MeasuredSoftware& s) { return s.profile.name; });
+  }
+
+  void answer_at_length(Answer& brief) const {
+    if (auto full = ask(software_of(brief), {.without = brief.unmeasured}))
+      brief = *std::move(full);
+  }
+
+  // Answers of plans of kinds that the software was measured with: of the first two that have one.
   std::vector<Answer> with_measured_kinds() {
-    const bool is_fastest = command_.objective.what == Objective::kFastest;
     std::vector<Answer> found;
     std::size_t asked = 0;
     for (const MeasuredSoftware& software : ordered_) {
-      if (asked == kMostTried || InterruptGuard::interrupted()) break;
+      if (asked == kMostTried || found.size() == kListed || InterruptGuard::interrupted()) break;
       if (!found.empty() && trains_factors_) break;
-      if (found.size() == kListed && !is_fastest) break;
-      if (!found.empty() && !(software.on_class && software.of_scale)) continue;
+      if (!found.empty() && !(software.on_generation && software.of_scale)) continue;
       ++asked;
-      const bool is_listed = found.size() < kListed;
-      const Seconds below = is_listed ? kAny : step(*std::ranges::min_element(found, {}, step));
-      auto answer = ask(software, unmeasured_kind(software), below);
-      if (answer && (is_listed || step(*answer) < below)) found.push_back(*std::move(answer));
+      auto answer = ask(
+          software, {.is_brief = !found.empty(), .without = unmeasured_kind(software.features)});
+      if (answer) found.push_back(*std::move(answer));
     }
     return found;
   }
 
-  // The answer for plans of any kind; software that was measured with states on the CPU is asked
-  // first.
-  std::optional<Answer> with_any_kind() {
-    std::ranges::stable_sort(ordered_, {}, [](const MeasuredSoftware& software) {
-      return !(software.on_class && has(software.features, kStatesOnCpu));
-    });
+  // Answers of plans of any kind; software that was measured with states on the CPU is asked first.
+  std::vector<Answer> with_any_kind() {
+    if (!trains_factors_)
+      std::ranges::stable_sort(ordered_, {}, [](const MeasuredSoftware& software) {
+        return !(software.on_generation && has(software.features, kStatesOnCpu));
+      });
+    std::vector<Answer> found;
     for (const MeasuredSoftware& software : first_of(kMostTried)) {
-      if (InterruptGuard::interrupted()) break;
-      if (auto answer = ask(software, "", kAny)) return answer;
+      if (InterruptGuard::interrupted() || found.size() == kListed) break;
+      if (!found.empty() && (trains_factors_ || !software.on_generation)) break;
+      if (auto answer = ask(software, {.is_brief = !found.empty()}))
+        found.push_back(*std::move(answer));
     }
-    return std::nullopt;
+    return found;
   }
 
   std::span<const MeasuredSoftware> first_of(std::size_t count) const {
@@ -366,20 +435,12 @@ class MeasuredAnswer {
     });
   }
 
-  std::optional<Answer> ask(const MeasuredSoftware& software, const std::string& unmeasured,
-                            Seconds below) const {
+  std::optional<Answer> ask(const MeasuredSoftware& software, const Effort& effort) const {
     PlanCommand command = command_;
     command.stack = software.profile.name;
-    if (!unmeasured.empty()) command.never.push_back(unmeasured);
-    try {
-      Answer answer = answer_for(command, false, below);
-      answer.has_chosen_software = true;
-      answer.unmeasured = unmeasured;
-      return fits(answer) ? std::optional(std::move(answer)) : std::nullopt;
-    } catch (const Error& error) {  // it runs none of the plans that the pins leave
-      if (error.code() != ExitCode::kBadInput) throw;
-      return std::nullopt;
-    }
+    std::optional<Answer> answer = try_answer(command, false, effort);
+    if (answer) answer->has_chosen_software = true;
+    return answer;
   }
 
   const PlanCommand& command_;
@@ -389,12 +450,45 @@ class MeasuredAnswer {
 
 }  // namespace
 
-Answer find_answer(const PlanCommand& typed) {
+namespace {
+
+Answer answer_as_typed(const PlanCommand& typed) {
   const bool names_software = !typed.stack.empty() || !typed.anchor.empty();
-  const InterruptGuard guard;
   if (!names_software)
     if (std::optional<Answer> answer = MeasuredAnswer(typed).find()) return *std::move(answer);
-  return answer_for(typed, true);
+  return typed.stack.empty() ? answer_for(typed, true) : answer_for_named(typed);
+}
+
+// The model's batch where nobody gave another, and the GPUs that it is cut over.
+struct ModelBatch {
+  std::int64_t sequences = 0, gpus = 0;
+  bool is_divided() const { return sequences < gpus || sequences % gpus == 0; }
+  std::int64_t nearest() const { return (sequences + gpus / 2) / gpus * gpus; }
+};
+
+std::optional<ModelBatch> usual_batch(const PlanCommand& typed) {
+  if (typed.pins.has("/batch/global_batch")) return std::nullopt;
+  return ModelBatch{
+      load_named_model(typed.model).model.global_batch,
+      typed.pins.ranks > 0 ? typed.pins.ranks : load_cluster(typed.cluster).devices()};
+}
+
+}  // namespace
+
+Answer find_answer(const PlanCommand& typed) {
+  const InterruptGuard guard;
+  try {
+    return answer_as_typed(typed);
+  } catch (const CannotRun&) {  // which may be for a batch that nobody asked for
+    const std::optional<ModelBatch> batch = usual_batch(typed);
+    if (!batch || batch->is_divided()) throw;
+    PlanCommand divided = typed;
+    pin_choice(divided.pins, "/batch/global_batch", std::to_string(batch->nearest()));
+    Answer answer = answer_as_typed(divided);
+    answer.assumed.push_back(fmt::format("{} GPUs do not divide the model's batch of {}",
+                                         grouped(batch->gpus), grouped(batch->sequences)));
+    return answer;
+  }
 }
 
 PlanCommand with_software_of(PlanCommand question, const Answer& answer) {

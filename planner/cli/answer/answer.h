@@ -49,10 +49,11 @@ struct Answer {
   Evidence evidence;                           // of the software whose rates the cluster has
   bool has_chosen_software = false;            // nobody asked for it
   std::string unmeasured{};                    // plans that it can run and was not asked for
+  std::optional<Simulated> beyond{};           // one of these that is faster than the answer
   std::string calibration{};                   // the file of --anchor
   std::string not_said{};                      // what the software's files cannot say of the pins
   std::vector<SoftwareLine> software{};        // only where it was asked for
-  std::vector<SoftwareLine> others{};          // of other measured software, slower, its best plan
+  std::optional<SoftwareLine> other{};         // of other measured software, with its own plan
   Pins pins;                                   // those of the stack, too
   std::optional<Seconds> elapsed;              // only when asked for: differs from call to call
   std::vector<std::string> assumed, left_out;  // of a foreign model, a sentence each
@@ -69,7 +70,7 @@ PlanCommand with_software_of(PlanCommand question, const Answer& answer);
 // Says what the plan that was found takes with its software.
 SoftwareLine software_line(const Answer& answer);
 // The plan with its software, other software that was measured, the plan with our own executor, and
-// the hardware limit. Where others were measured and our own executor never ran on such devices, it
+// the hardware limit. Where another was measured and our own executor never ran on such devices, it
 // has no line.
 std::vector<SoftwareLine> software_lines(const Answer& answer, const PlanCommand& command);
 

@@ -135,7 +135,7 @@ Sheet fastest_sheet(const Answer& answer) {
   const SearchResult& search = answer.search;
   const Plan &fastest = search.fastest->plan, &best = search.best->plan;
   const double faster = search.best->step->value / search.fastest->step->value - 1;
-  const std::string worlds = search.wins ? fmt::format(" in {} of 100 worlds", *search.wins) : "";
+  const std::string worlds = search.wins ? fmt::format(" in {} of 100 samples", *search.wins) : "";
   const std::string_view more = first_difference(simplicity_of(fastest), simplicity_of(best));
   Sheet out{{"step_s", search.fastest->step},
             {"wins_of_100", search.wins},
@@ -151,6 +151,13 @@ Sheet fastest_sheet(const Answer& answer) {
       {percent(faster), worlds, more.empty() ? "as simple" : fmt::format("less simple ({})", more),
        what_differs(fastest, best)});
   return out;
+}
+
+// A faster plan of a kind that the software was never measured with.
+Sheet beyond_sheet(const Answer& answer) {
+  return {{"step_s", answer.beyond->step},
+          {"kind", answer.unmeasured},
+          {"plan", as_json(to_json(answer.beyond->plan))}};
 }
 
 // What the search has shown of the space, by this cost model: of the fastest plan found.
@@ -422,6 +429,7 @@ Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
              {"fits", why.empty() ? left_out() : why},
              {"search", search_sheet(answer, command.exhaustive)},
              {"fastest", search.fastest ? fastest_sheet(answer) : left_out()},
+             {"beyond", answer.beyond ? beyond_sheet(answer) : left_out()},
              {"rejected", rejected(answer)},
              {"top", fastest_ones(answer, command.top)},
              {"pareto", command.pareto ? unbeaten(answer) : left_out()},

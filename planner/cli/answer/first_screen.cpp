@@ -21,7 +21,8 @@
 namespace zplan {
 namespace {
 
-constexpr double kUsualTokens = 1e12;  // [assumed] where --tokens does not say how many
+// [assumed] where --tokens does not say how many: of a model, of factors of LoRA.
+constexpr double kUsualTokens = 1e12, kUsualTuningTokens = 1e8;
 constexpr double kDaysPerYear = 365.25;
 
 // "1T", "2.5B"
@@ -33,7 +34,8 @@ std::string tokens_words(double tokens) {
 }
 
 double tokens_of(const PlanCommand& command) {
-  return command.tokens > 0 ? command.tokens : kUsualTokens;
+  if (command.tokens > 0) return command.tokens;
+  return command.pins.values().train.has_lora() ? kUsualTuningTokens : kUsualTokens;
 }
 
 double tokens_per_step(const Answer& answer) {
@@ -44,9 +46,9 @@ double tokens_per_second(const Answer& answer, Seconds step) {
   return tokens_per_step(answer) / step.value;
 }
 
-// Three digits at least: "1,154", "6.15".
+// Three digits at least: "1,154", "6.00".
 std::string rate_words(double rate) {
-  return rate >= 100 ? grouped(std::llround(rate)) : fmt::format("{:.3g}", rate);
+  return rate >= 100 ? grouped(std::llround(rate)) : fmt::format("{:#.3g}", rate);
 }
 
 // "78 days", "10.1 years", "5.2 hours"
@@ -75,6 +77,14 @@ void entry(std::string& out, std::string_view label, const std::string& text) {
   Sheet line;
   line.entry(label, "{}", {text});
   out += line.text();
+}
+
+// Adds a command behind its label; a line that goes on ends as the shell takes it.
+void command_entry(std::string& out, std::string_view label, const std::string& command) {
+  std::string lines = wrap(command, kScreenWidth - 2, kLabelWidth, kLabelWidth);
+  for (std::size_t at = 0; (at = lines.find('\n', at)) != lines.npos; at += 3)
+    lines.insert(at, " \\");
+  out += fmt::format("{:<{}}{}\n", label, kLabelWidth, lines);
 }
 
 // "39.1..61.9 s", "9.28 s..14.5 min"
@@ -144,8 +154,9 @@ std::string gib(Bytes size) {
   return gib >= 100 ? grouped(std::llround(gib)) : fmt::format("{:.1f}", gib);
 }
 
-// The three categories that take most, "activations 43.0, weights 17.2 ..".
-std::string largest_categories(const TierUse& use) {
+// The three categories that take most of what is expected, and the rest, "activations 43.0,
+// parameters 17.2, optimizer 6.0, other 2.1".
+std::string largest_categories(const TierUse& use, Bytes expected) {
   constexpr std::size_t kMostNamed = 3;
   std::vector<std::pair<Bytes, Category>> sizes;
   for (std::size_t i = 0; i < use.by_category.size(); ++i)
@@ -154,8 +165,13 @@ std::string largest_categories(const TierUse& use) {
   std::ranges::stable_sort(sizes, [](const auto& a, const auto& b) { return a.first > b.first; });
   sizes.resize(std::min(sizes.size(), kMostNamed));
   std::vector<std::string> words;
-  for (const auto& [size, category] : sizes)
+  Bytes rest = expected;
+  for (const auto& [size, category] : sizes) {
     words.push_back(fmt::format("{} {}", name(category), gib(size)));
+    rest = rest - size;
+  }
+  constexpr std::int64_t kLeastShare = 20;  // of what is expected
+  if (rest.value > expected.value / kLeastShare) words.push_back("other " + gib(rest));
   return joined(words, ", ");
 }
 
@@ -173,7 +189,7 @@ std::string expected_words(const Answer& answer) {
   const TierUse& cpu = memory.use[static_cast<std::size_t>(Tier::kCpu)];
   if (gpu.capacity.value == 0)
     return fmt::format("{} of {} GiB per node: {}", gib(cpu.peak), gib(cpu.capacity),
-                       largest_categories(cpu));
+                       largest_categories(cpu, cpu.peak));
   const bool is_stated = answer.cluster.memory.given;
   const Bytes expected = is_stated ? memory.stack.device.central : gpu.peak + gpu.reserve;
   std::string words =
@@ -181,7 +197,7 @@ std::string expected_words(const Answer& answer) {
   const auto chance =
       is_stated ? chance_of_running_out(memory.stack, gpu) : std::optional<double>();
   if (chance) words += fmt::format(" ({})", chance_words(*chance));
-  return words + ": " + largest_categories(gpu);
+  return words + ": " + largest_categories(gpu, expected);
 }
 
 std::string memory_words(const Answer& answer) {
@@ -219,40 +235,54 @@ std::string time_words(const Answer& answer) {
   return joined(words, ", ");
 }
 
-// Names the fastest plan found, where a simpler one is recommended.
-std::string passed_over(const Answer& answer) {
-  const SearchResult& search = answer.search;
-  if (!search.fastest || !search.best) return "";
-  constexpr double kWorthSaying = 0.001;
-  const double gain = search.best->step->value / search.fastest->step->value - 1;
-  if (gain < kWorthSaying) return "";
-  std::vector<std::string> changes = changed_decisions(search.best->plan, search.fastest->plan);
+// "26 % faster (212 s a step) with --optimizer cpu"
+std::string faster_words(double gain, Seconds step, const Plan& plan, const Plan& other) {
   constexpr std::size_t kMostNamed = 4;
+  std::vector<std::string> changes = changed_decisions(plan, other);
   const bool more = changes.size() > kMostNamed;
   changes.resize(std::min(changes.size(), kMostNamed));
-  return fmt::format("{} faster ({} a step) with {}{}", percent(gain),
-                     format_seconds(*search.fastest->step), joined(changes, ", "),
-                     more ? " .." : "");
+  return fmt::format("{} faster ({} a step) with {}{}", percent(gain), format_seconds(step),
+                     joined(changes, ", "), more ? " .." : "");
 }
 
-// "other software has plans of its own (--for fsdp, --for llmq)"
-std::string others_words(const Answer& answer) {
-  const std::vector<StackProfile> all = stack_catalogue();
-  std::vector<std::string> options;
-  for (const SoftwareLine& other : answer.others)
-    options.push_back("--for " + typed_names(load_stack(other.profile), all).front());
-  return fmt::format("other software has plans of its own ({})", joined(options, ", "));
+// Names the fastest plan found, where a simpler one is recommended, and a faster one of a kind that
+// the software was never measured with.
+std::string passed_over(const Answer& answer) {
+  constexpr double kWorthSaying = 0.001;
+  const SearchResult& search = answer.search;
+  if (!search.best) return "";
+  const auto gain_of = [&](Seconds step) { return search.best->step->value / step.value - 1; };
+  std::vector<std::string> words;
+  if (search.fastest && gain_of(*search.fastest->step) >= kWorthSaying)
+    words.push_back(faster_words(gain_of(*search.fastest->step), *search.fastest->step,
+                                 search.best->plan, search.fastest->plan));
+  if (answer.beyond)
+    words.push_back(
+        fmt::format("{} faster ({} a step) with --only {}, which no run of {} was "
+                    "measured with",
+                    percent(gain_of(answer.beyond->step)), format_seconds(answer.beyond->step),
+                    answer.unmeasured, software_title(answer.evidence.stack)));
+  return joined(words, "; ");
+}
+
+// "PyTorch FSDP 2025 has a plan of its own, from a brief search (--for fsdp)"
+std::string other_words(const SoftwareLine& other) {
+  const std::vector<std::string> names = typed_names(load_stack(other.profile), stack_catalogue());
+  return fmt::format("{} has a plan of its own, from a brief search (--for {})", other.title,
+                     names.front());
 }
 
 std::string assumed_words(const Answer& answer, const PlanCommand& command) {
   std::vector<std::string> all;
   const auto given = [&](std::string_view pointer) { return command.pins.has(pointer); };
   if (!given("/batch/global_batch") || !given("/batch/sequence"))
-    all.push_back(fmt::format("{} sequences of {} tokens (--global-batch, --seq)",
-                              grouped(answer.global_batch), grouped(answer.sequence)));
+    all.push_back(fmt::format(
+        "{} of {} tokens (--global-batch, --seq)",
+        answer.global_batch == 1 ? "1 sequence" : grouped(answer.global_batch) + " sequences",
+        grouped(answer.sequence)));
   if (answer.has_chosen_software)
     all.push_back(fmt::format("{} trains (--for)", software_title(answer.evidence.stack)));
-  if (!answer.others.empty()) all.push_back(others_words(answer));
+  if (answer.other) all.push_back(other_words(*answer.other));
   const std::vector<std::string>& cluster = answer.cluster.understood;
   all.insert(all.end(), cluster.begin(), cluster.end());
   all.insert(all.end(), answer.assumed.begin(), answer.assumed.end());
@@ -263,7 +293,7 @@ std::string assumed_words(const Answer& answer, const PlanCommand& command) {
 // "no measured run with tensor parallelism, on more than 16 devices"
 std::string doubts(const Answer& answer) {
   const std::string& profile = answer.evidence.stack.name;
-  const std::string of_it = fmt::format("no run of stack {} ", profile);
+  const std::string of_it = fmt::format("no run of {} ", profile);
   std::vector<std::string> unmeasured, others;
   for (const std::string& one : answer.best->time.certainty.unknown) {
     if (one == of_it + "was ever measured")
@@ -312,14 +342,15 @@ std::string next_words(const Answer& answer, const PlanCommand& command) {
   const std::string file = is_written ? shell_word(command.output) : "plan.json";
   std::string out;
   if (is_written)
-    entry(out, "Next", fmt::format("./zplan simulate {} --trace trace.json", file));
+    command_entry(out, "Next", fmt::format("./zplan simulate {} --trace trace.json", file));
   else
-    entry(out, "Next", fmt::format("./zplan plan{} -o {}", shell_words(command.arguments), file));
+    command_entry(out, "Next",
+                  fmt::format("./zplan plan{} -o {}", shell_words(command.arguments), file));
   const std::string_view drives = family_of(answer.best->planned.plan).nvme ? " --nvme-dir ." : "";
   if (runs_on_cpu(answer))
-    entry(out, "", fmt::format("./zplan run {} --steps 10 --check{}", file, drives));
+    command_entry(out, "", fmt::format("./zplan run {} --steps 10 --check{}", file, drives));
   else if (!target.empty())
-    entry(out, "", fmt::format("./zplan export {} --to {} -o run", file, target));
+    command_entry(out, "", fmt::format("./zplan export {} --to {} -o run", file, target));
   entry(out, "", "the same with --details for all that is known");
   return out;
 }
@@ -329,6 +360,13 @@ std::string schedule_words(const Plan& plan) {
   const std::int32_t chunks = plan.pieces() / plan.parallel.pp;
   return chunks > 1 ? fmt::format(" ({}, {} chunks)", name(plan.schedule), chunks)
                     : fmt::format(" ({})", name(plan.schedule));
+}
+
+// "LoRA of rank 8 on all matrices, base in nf4"
+std::string lora_words(const TrainedChoice& train) {
+  const std::string base =
+      train.base == BaseType::kCompute ? "" : fmt::format(", base in {}", name(train.base));
+  return fmt::format("LoRA of rank {} on {} matrices{}", train.rank, name(train.targets), base);
 }
 
 // "ZeRO-3, tensor 2, data 256; micro-batch 5, 2 accumulation steps; full recomputation; fp16"
@@ -345,6 +383,7 @@ std::string plan_words(const Plan& plan, const Cluster& cluster) {
   add("experts over", shape.ep, "");
   add("data", shape.dp, "");
   if (parts.empty()) parts.emplace_back("one replica");
+  if (plan.train.has_lora()) parts.insert(parts.begin(), lora_words(plan.train));
   return fmt::format("{}; micro-batch {}, {}; {}; {}", joined(parts, ", "), plan.batch.micro_batch,
                      count_of(plan.micro_steps(), "accumulation step"), recompute_words(plan),
                      kind_of(plan, cluster).format);
@@ -367,9 +406,11 @@ std::string misfit_screen(const Answer& answer, const PlanCommand& command) {
   entry(out, "Cluster", fmt::format("{}: {}", answer.cluster.name, cluster_words(answer.cluster)));
   entry(out, "Space",
         fmt::format("{} were looked at; none fits", count_of(answer.search.stats.space, "plan")));
-  entry(out, "Next", fmt::format("./zplan need --model {}", shell_word(command.model)));
-  entry(out, "", fmt::format("./zplan max --cluster {}", shell_word(command.cluster)));
-  entry(out, "", fmt::format("./zplan plan{} --details", shell_words(command.arguments)));
+  command_entry(out, "Next",
+                fmt::format("./zplan need --model {} --tokens {} --within 90d",
+                            shell_word(command.model), tokens_words(tokens_of(command))));
+  command_entry(out, "", fmt::format("./zplan max --cluster {}", shell_word(command.cluster)));
+  command_entry(out, "", fmt::format("./zplan plan{} --details", shell_words(command.arguments)));
   return out;
 }
 
@@ -388,8 +429,9 @@ std::string headline(const Answer& answer) {
     return fmt::format("No: {}; the closest plan, capacity ignored, would take {}",
                        misfit_line(answer), how);
   std::string line =
-      fmt::format("Yes: {} trains on {} ({}): {}", answer.model.name, answer.cluster.name,
-                  count_of(ranks_of(answer), worker_of(answer)), how);
+      fmt::format("Yes: {} trains{} on {} ({}): {}", answer.model.name,
+                  answer.best->planned.plan.train.has_lora() ? " with LoRA" : "",
+                  answer.cluster.name, count_of(ranks_of(answer), worker_of(answer)), how);
   if (const auto& best = time.certainty.exceeded)
     line +=
         fmt::format("; above the best ever measured on {}, {}", best->device, percent(best->mfu));

@@ -13,9 +13,8 @@
 namespace zplan {
 namespace {
 
-SoftwareLine predicted(const MeasuredSoftware& runs, const TimePrediction& time,
-                       const Cluster& cluster) {
-  const StackProfile& software = runs.profile;
+SoftwareLine predicted(const StackProfile& software, const MeasuredProfile& runs,
+                       const TimePrediction& time, const Cluster& cluster) {
   return {.title = software_title(software),
           .profile = software.name,
           .step = time.sim.period,
@@ -26,33 +25,24 @@ SoftwareLine predicted(const MeasuredSoftware& runs, const TimePrediction& time,
 }
 
 // The runs of our own executor are those that its rates were measured with.
-MeasuredSoftware own_runs(const Evidence& evidence, const Cluster& cluster) {
-  MeasuredSoftware own;
-  own.profile = evidence.stack;
+MeasuredProfile own_runs(const Evidence& evidence, const Cluster& cluster) {
   const auto runs = runs_for(evidence, cluster.node.device.name);
-  if (!runs) return own;
-  own.on_class = std::ranges::any_of(runs->devices, [&](const std::string& device) {
-    return same_class(device, cluster.node.device.name);
-  });
-  if (own.on_class) own.runs = runs->runs;
-  return own;
-}
-
-MeasuredSoftware runs_of(const StackProfile& software, const Cluster& cluster) {
-  if (!is_ideal(software)) return measured_of(software, cluster);
-  return own_runs(evidence_of(software, load_measured_runs()), cluster);
+  const bool on_class = runs && std::ranges::any_of(runs->devices, [&](const std::string& device) {
+                          return same_class(device, cluster.node.device.name);
+                        });
+  return on_class ? MeasuredProfile{runs->runs, 0, "", ""} : MeasuredProfile{};
 }
 
 // The same plan with the rates of our own executor; nothing where it never ran on such devices and
 // other software did.
 std::optional<SoftwareLine> own_line(const Answer& answer, const PlanCommand& command) {
   const StackProfile software = load_stack("own");
-  const MeasuredSoftware runs = runs_of(software, answer.cluster);
-  if (!runs.on_class && !answer.others.empty()) return std::nullopt;
+  const Evidence evidence = evidence_of(software, load_measured_runs());
+  const MeasuredProfile runs = own_runs(evidence, answer.cluster);
+  if (runs.runs == 0 && answer.other) return std::nullopt;
   Cluster cluster = varied(load_cluster(command.cluster), command.changes);
   cluster.headroom = answer.cluster.headroom;
-  const Evidence evidence = evidence_of(software, load_measured_runs());
-  return predicted(runs, predict_time(answer.best->planned, cluster, evidence), cluster);
+  return predicted(software, runs, predict_time(answer.best->planned, cluster, evidence), cluster);
 }
 
 std::optional<SoftwareLine> hardware_line(const Answer& answer) {
@@ -75,14 +65,18 @@ std::optional<SoftwareLine> hardware_line(const Answer& answer) {
 }  // namespace
 
 SoftwareLine software_line(const Answer& answer) {
-  return predicted(runs_of(answer.evidence.stack, answer.cluster), answer.best->time,
-                   answer.cluster);
+  const StackProfile& software = answer.evidence.stack;
+  const MeasuredProfile runs =
+      is_ideal(software) ? own_runs(evidence_of(software, load_measured_runs()), answer.cluster)
+                         : measured_of(software, answer.cluster,
+                                       kind_of(answer.best->planned.plan, answer.cluster).format);
+  return predicted(software, runs, answer.best->time, answer.cluster);
 }
 
 std::vector<SoftwareLine> software_lines(const Answer& answer, const PlanCommand& command) {
   if (!answer.best) return {};
   std::vector<SoftwareLine> lines{software_line(answer)};
-  lines.insert(lines.end(), answer.others.begin(), answer.others.end());
+  if (answer.other) lines.push_back(*answer.other);
   if (!is_ideal(answer.evidence.stack))
     if (auto own = own_line(answer, command)) lines.push_back(*std::move(own));
   if (auto limit = hardware_line(answer)) lines.push_back(*std::move(limit));

@@ -8,6 +8,7 @@
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -107,22 +108,24 @@ Sheet cluster_sheet(const Cluster& cluster) {
 Sheet clusters_sheet() {
   const std::vector<Cluster> named = cluster_catalogue();
   std::vector<Cluster> clusters;
-  Table table({"node", "also", "GPU memory", "CPU memory", "NVMe", "devices", "device"});
+  Table table({"node", "GPU memory", "CPU memory", "NVMe", "devices", "device"});
   for (const HwProfile& node : node_catalogue()) {
     clusters.push_back({.name = node.name, .node = node, .stack = {}});
-    table.words_row({node.name, node.aliases, node.device.memory, node.host.memory,
+    table.words_row({node.name, node.device.memory, node.host.memory,
                      node.nvme.drives > 0 ? Value(node.nvme.capacity) : "-", node.devices_per_node,
                      node.device.name});
   }
   clusters.insert(clusters.end(), named.begin(), named.end());
   Sheet out("zplan.clusters/1");
   out.fact("clusters", each(clusters, cluster_sheet));
-  out.print(table.text() +
-            "\nNAMExCOUNT is a cluster (dgx2x32), 16xH100 so many GPUs of the usual node; zplan "
-            "clusters NAME\nshows the sources of its numbers. GPU memory per device, usable; CPU "
-            "memory and NVMe per node.\n\n");
+  out.print(table.text() + "\n");
+  out.print(paragraph(
+      "NAMExCOUNT is a cluster (dgx2x32), 16xH100 so many GPUs of the usual node; zplan clusters "
+      "NAME shows its other names and the sources of its numbers. GPU memory per device, usable; "
+      "CPU memory and NVMe per node."));
+  out.print("\n");
   for (const Cluster& cluster : named)
-    out.print(fmt::format("{}: {}\n", cluster.name, cluster_words(cluster)));
+    out.print(paragraph(fmt::format("{}: {}", cluster.name, cluster_words(cluster))));
   return out;
 }
 
@@ -136,6 +139,8 @@ Sheet detail_sheet(const Cluster& cluster) {
   Sheet out("zplan.clusters/1");
   out.fact("clusters", each(std::vector{cluster}, cluster_sheet));
   for (const std::string& one : cluster.understood) out.print(one + "\n");
+  if (!node.aliases.empty())
+    out.print(fmt::format("{} is also {}\n", node.name, joined(node.aliases, ", ")));
   out.print(fmt::format("{}: {}\n{}\n{}\n", cluster.name, cluster_words(cluster), node.description,
                         bisection_words(cluster)) +
             table.text() + "\n" + quantities_table(cluster).text());

@@ -54,15 +54,14 @@ Sheet model_sheet(const ModelConfig& model) {
 }
 
 Sheet models_sheet() {
-  Table table({"name: model", "aliases: also", "parameters", "active_parameters: active", "layers",
-               "hidden", "heads", "sequence", "global_batch: global batch"});
+  Table table({"name: model", "parameters", "active_parameters: active", "layers", "hidden",
+               "heads", "sequence", "global_batch: global batch"});
   for (const ModelConfig& model : model_catalogue()) table.row(model_sheet(model));
   Sheet out("zplan.models/1");
   out.table("models", table);
-  out.print(
-      "\nzplan models NAME shows one with its sources. Active are the parameters that a "
-      "token goes\nthrough, of models with experts. Sequence in tokens; global batch in sequences "
-      "per step.\n");
+  out.print("\n" + paragraph("zplan models NAME shows one with its other names and sources. Active "
+                             "are the parameters that a token goes through, of models with "
+                             "experts. Sequence in tokens; global batch in sequences per step."));
   return out;
 }
 

@@ -19,7 +19,7 @@ Command parse_diff(const std::vector<std::string>& arguments) {
   syntax.positional("A.json", command.before, "A plan (zplan plan .. -o A.json)");
   syntax.positional("B.json", command.after, "Another plan");
   syntax.text("-c,--cluster", command.cluster, "C", "Where to, instead of what the plans name");
-  syntax.text("--stack,--for", command.stack, "S",
+  syntax.text("--for,--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   std::vector<std::string> changes;
   add_changes(syntax, changes);

@@ -46,7 +46,7 @@ Command parse_check(const std::vector<std::string>& arguments) {
   PlanCommand& question = command.question;
   syntax.text("-m,--model", question.model, "M", "The model: llama3-8b, or a .json file");
   syntax.text("-c,--cluster", question.cluster, "C", "Where to: dgx-h100x4, or a .json file");
-  syntax.text("--stack,--for", question.stack, "S", "Whose kernels and rates [the framework's]");
+  syntax.text("--for,--stack", question.stack, "S", "Whose kernels and rates [the framework's]");
   add_measured(syntax, question.measured);
   add_gpus(syntax, question.pins);
   add_changes(syntax, question.changes);

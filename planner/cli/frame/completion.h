@@ -2,6 +2,7 @@
 // describe themselves (Syntax) and of the names of the catalogues.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,12 @@ struct DescribedOption {
   std::vector<std::string> names;  // "-m", "--model"; of an argument without dashes one
   std::string type;                // of its value; empty: it takes none
   std::string help;
-  const std::string& name() const { return names.back(); }
+  // The first word; those after it are older spellings.
+  const std::string& name() const {
+    const auto word =
+        std::ranges::find_if(names, [](const std::string& one) { return one.starts_with("--"); });
+    return word == names.end() ? names.back() : *word;
+  }
   bool is_argument() const { return !names.back().starts_with('-'); }
 };
 struct DescribedCommand {

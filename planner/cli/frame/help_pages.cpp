@@ -31,11 +31,21 @@ const DescribedOption* find(const DescribedCommand& command, std::string_view na
   return found == command.options.end() ? nullptr : &*found;
 }
 
+// Joins the letter and the first word of an option; its other words are older spellings.
+std::string usual_names(const DescribedOption& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.names) {
+    names.push_back(name);
+    if (name.starts_with("--")) break;
+  }
+  return joined(names, ", ");
+}
+
 // Returns a line such as "  -m, --model M               Model: ..", in which the first of many
 // words stands for all.
 std::string option_line(const DescribedOption& option) {
   constexpr std::size_t kWidth = 26;
-  std::string names = joined(option.names, ", ");
+  std::string names = usual_names(option);
   std::string type = option.type.empty() ? "" : " " + option.type;
   if (names.size() + type.size() >= kWidth) type = type.substr(0, type.find('|')) + "|..";
   return fmt::format("  {:<{}}{}\n", names + type, kWidth, option.help);

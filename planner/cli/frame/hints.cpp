@@ -5,11 +5,17 @@
 #include <algorithm>
 #include <optional>
 
+#include "hwprofiles/cluster_name.h"
+#include "hwprofiles/cluster_spelling.h"
+#include "hwprofiles/hw_profile.h"
+#include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
 
 namespace zplan {
 namespace {
+
+constexpr std::string_view kNodesAdvice = "--cluster 2x8xH100, which has the number of nodes";
 
 // Spelt in small letters with dashes; "--micro_batch" is looked up as "--micro-batch".
 constexpr OptionHint kOptionHints[] = {
@@ -26,11 +32,9 @@ constexpr OptionHint kOptionHints[] = {
     {"--num-params", "--model", "--model 13B"},
     {"--parameters", "--model", "--model 13B"},
     // The cluster.
-    {"--nodes", "--cluster", "the number of nodes behind the cluster's name: --cluster dgx-h100x4"},
-    {"--num-nodes", "--cluster",
-     "the number of nodes behind the cluster's name: --cluster dgx-h100x4"},
-    {"--nnodes", "--cluster",
-     "the number of nodes behind the cluster's name: --cluster dgx-h100x4"},
+    {"--nodes", "--cluster", kNodesAdvice},
+    {"--num-nodes", "--cluster", kNodesAdvice},
+    {"--nnodes", "--cluster", kNodesAdvice},
     {"--hardware", "--cluster", "--cluster NAME, as zplan clusters lists them"},
     {"--machine", "--cluster", "--cluster NAME, as zplan clusters lists them"},
     {"--system", "--cluster", "--cluster NAME, as zplan clusters lists them"},
@@ -102,7 +106,7 @@ constexpr OptionHint kOptionHints[] = {
     {"--fsdp", "--zero", "--zero 3"},
     {"--use-distributed-optimizer", "--zero", "--zero 1"},
     // Numbers.
-    {"--fp8", "--kernel-set", "--kernel-set with fp8, as zplan help kernel-sets lists them"},
+    {"--fp8", "--precision", "--precision fp8"},
     {"--bf16", "--kernel-set", "--kernel-set ID; bf16 is usual where the GPU has it"},
     {"--fp16", "--kernel-set", "--kernel-set ID; fp16 is usual where the GPU has no bf16"},
     {"--dtype", "--kernel-set", "--kernel-set ID, or --precision for the model states"},
@@ -120,6 +124,10 @@ constexpr OptionHint kOptionHints[] = {
     {"--recompute-granularity", "--recompute", "--recompute full or --recompute selective"},
     {"--flash-attention", "--kernel-set", "--kernel-set ID; fused attention is usual"},
     // The run.
+    {"--budget", "--search-budget",
+     "--search-budget N for the millions of operations that a search simulates; what a run costs "
+     "is zplan need --price 2.5/h"},
+    {"--budget", "--price", "--price 2.5/h, of a GPU-hour: what the run costs"},
     {"--budget-tokens", "--tokens", "--tokens 300B"},
     {"--train-tokens", "--tokens", "--tokens 300B"},
     {"--cost", "--price", "--price 2.5/h, of a GPU-hour"},
@@ -139,7 +147,6 @@ constexpr ValueHint kValueHints[] = {
     {"--optimizer", "muon", "type --optimizer-kind muon"},
     {"--optimizer", "sgd", "type --optimizer-kind sgd"},
     {"--optimizer", "adafactor", "type --optimizer-kind adafactor"},
-    {"--precision", "fp8", "zplan help kernel-sets lists the kernel sets with fp8"},
     {"--precision", "bf16", "type --precision standard, which computes in bf16 or fp16"},
     {"--precision", "fp16", "type --precision standard, which computes in bf16 or fp16"},
     {"--precision", "fp32", "zplan help kernel-sets lists the kernel sets with fp32"},
@@ -212,6 +219,28 @@ std::optional<std::string> nearest_option(const std::string& typed,
   return fmt::format("; did you mean \"--{}\"?", *nearest);
 }
 
+// Returns the cluster as the user types it with so many nodes: "dgx-h100x2", "2x8xH100"; empty: it
+// has a count of nodes already, or none can stand with it.
+std::string cluster_of_nodes(const TypedNodes& nodes) {
+  const bool has_both = !nodes.cluster.empty() && !nodes.count.empty();
+  if (!has_both || nodes.count.find_first_not_of("0123456789") != nodes.count.npos) return "";
+  try {
+    const VariedName name = split_settings(nodes.cluster);
+    const bool is_path = looks_like_path(name.plain);
+    const std::string whole = is_path ? "" : whole_node_of(name.plain);
+    const Cluster one = load_any_cluster(whole.empty() ? name.plain : whole);
+    const bool is_of_gpus = catalogue_name(name.plain) != name.plain;  // "8xH100"
+    std::string counted = fmt::format("{}x{}", name.plain, nodes.count);
+    if (is_of_gpus) counted = fmt::format("{}x{}", nodes.count, name.plain);
+    if (is_of_gpus && !whole.empty())
+      counted = fmt::format("{}x{}x{}", nodes.count, one.node.devices_per_node, name.plain);
+    if (one.nodes != 1 || load_any_cluster(counted).node.name != one.node.name) return "";
+    return with_settings(counted, name.settings);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 }  // namespace
 
 std::span<const OptionHint> option_hints() { return kOptionHints; }
@@ -219,10 +248,14 @@ std::span<const ValueHint> value_hints() { return kValueHints; }
 std::span<const SubcommandHint> subcommand_hints() { return kSubcommandHints; }
 
 std::string option_advice(const std::string& typed, const std::vector<std::string>& known,
-                          std::string_view pages) {
+                          std::string_view pages, const TypedNodes& nodes) {
   const std::string word = spelt(typed);
-  for (const OptionHint& hint : kOptionHints)
-    if (hint.typed == word && has(known, hint.target)) return fmt::format("; type {}", hint.advice);
+  for (const OptionHint& hint : kOptionHints) {
+    if (hint.typed != word || !has(known, hint.target)) continue;
+    const std::string counted = hint.advice == kNodesAdvice ? cluster_of_nodes(nodes) : "";
+    if (!counted.empty()) return fmt::format("; type --cluster {}", counted);
+    return fmt::format("; type {}", hint.advice);
+  }
   return nearest_option(word, known).value_or(fmt::format("; {}", pages));
 }
 

@@ -28,9 +28,14 @@ struct SubcommandHint {
 };
 std::span<const SubcommandHint> subcommand_hints();
 
+// What was typed for the cluster, and behind an option that counts nodes.
+struct TypedNodes {
+  std::string cluster, count;
+};
+
 // Returns "; type --train lora" for an option that is not among `known`; `pages` lists those.
 std::string option_advice(const std::string& typed, const std::vector<std::string>& known,
-                          std::string_view pages);
+                          std::string_view pages, const TypedNodes& nodes);
 // Returns "; type --optimizer-kind adamw", or nothing.
 std::string value_advice(std::string_view option, std::string_view value);
 // The same of a word that is none of the subcommands `known`.

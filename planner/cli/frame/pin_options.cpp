@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <string_view>
 
 #include "planner/cli/frame/hints.h"
@@ -18,6 +19,11 @@
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
+
+bool is_product_format(std::string_view word) {
+  return word == "fp8" || word == "fp8_block" || word == "mxfp8";
+}
+
 namespace {
 
 std::optional<std::int32_t> number(std::string_view text, std::int32_t least = 1) {
@@ -101,13 +107,13 @@ std::vector<Subject> subjects() {
 
 // "lean", "standard,lean", "any"
 std::vector<std::string> recipes(const std::string& text) {
-  if (text == kAnyRecipe) return {text};
+  if (text == kAnyRecipe || is_product_format(text)) return {text};
   std::vector<std::string> names;
   const std::vector<std::string> known(std::begin(kRecipeNames), std::end(kRecipeNames));
   for (const std::string& part : split(text, ',')) {
     if (std::find(known.begin(), known.end(), part) == known.end()) {
       const std::string advice = value_advice("--precision", part);
-      throw_bad_input(fmt::format("--precision: expected any, or some of {}, got {}{}",
+      throw_bad_input(fmt::format("--precision: expected fp8, any, or some of {}, got {}{}",
                                   joined(known, ","), in_quotes(text),
                                   advice.empty() ? did_you_mean(part, known) : advice));
     }
@@ -127,8 +133,8 @@ void pin_gather(Pins& pins, const Decision& row, const std::string& text) {
 constexpr int kPlaceOfPrecision = 330;
 
 void add_recipes(Syntax& syntax, Pins& pins) {
-  syntax.parsed("--precision", fmt::format("{}|{}", joined(kRecipeNames, "|"), kAnyRecipe),
-                "Mixed-precision policy; of a list (a,b) the best [standard]",
+  syntax.parsed("--precision", fmt::format("{}|{}|fp8", joined(kRecipeNames, "|"), kAnyRecipe),
+                "Mixed-precision policy; of a list (a,b) the best; or fp8 [standard]",
                 [&pins](const std::string& text) { pins.recipes = recipes(text); });
 }
 
@@ -191,6 +197,21 @@ double factor(const Decision& row, const std::string& text) {
   return value;
 }
 
+constexpr std::string_view kSequence = "/batch/sequence";
+
+// Tokens are counted in binary thousands, as context lengths are: 32k is 32,768.
+std::int64_t sequence_of(const std::string& text, std::int64_t least, std::int64_t most) {
+  constexpr double kKilo = 1024;
+  const auto tokens = number_with(
+      text, {{"", 1}, {"k", kKilo}, {"K", kKilo}, {"m", kKilo * kKilo}, {"M", kKilo * kKilo}});
+  if (!tokens || *tokens != std::floor(*tokens) || *tokens < static_cast<double>(least) ||
+      *tokens > static_cast<double>(most))
+    throw_bad_input(
+        fmt::format("--seq: expected a whole number from {} to {}, or 32k for 32 x 1,024, got {}",
+                    least, most, in_quotes(text)));
+  return static_cast<std::int64_t>(*tokens);
+}
+
 // Into the row's pin, in the form of its type.
 struct OptionAdder {
   Syntax& syntax;
@@ -207,6 +228,11 @@ struct OptionAdder {
   }
 
   void operator()(std::int64_t) const {
+    if (row.pointer == kSequence)
+      return syntax.parsed(name(), "N", help(), [&to = pins, &row = row](const std::string& text) {
+        to.set_setting(row,
+                       sequence_of(text, std::max(row.range.min, row.option.least), row.range.max));
+      });
     syntax.integer(name(), std::max(row.range.min, row.option.least), row.range.max, help(),
                    [&to = pins, &row = row](std::int64_t number) { to.set_setting(row, number); });
   }

@@ -45,6 +45,10 @@ class PinOptions {
   std::set<const Decision*> added_;
 };
 
+// Returns whether --precision names a format of products in place of recipes: "fp8", "fp8_block",
+// "mxfp8".
+bool is_product_format(std::string_view word);
+
 // Returns the heading under which the page of pins has a decision.
 std::string_view subject_of(const Decision& row);
 // Returns the page of `zplan help pins`.

@@ -103,7 +103,7 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
               "Model: a name (zplan models), a .json file or a folder of Hugging Face");
   syntax.text("-c,--cluster", command.cluster, "C",
               "Cluster: 16xH100, NODExCOUNT (zplan clusters) or a .json file");
-  syntax.text("--stack,--for", command.stack, "SOFTWARE",
+  syntax.text("--for,--stack", command.stack, "SOFTWARE",
               "Software that trains: megatron, torchtitan, hf .. (zplan software)");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Your calibration runs (zplan.runs/2): they correct the software's rates");
@@ -136,7 +136,7 @@ void add_effort(Syntax& syntax, PlanCommand& command) {
   add_threads(syntax, command.threads);
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
                  "Stop after so many simulations (or up to 4 more), whatever the budget");
-  syntax.integer("--budget", command.budget, 0, kMostBudget,
+  syntax.integer("--search-budget", command.budget, 0, kMostBudget,
                  fmt::format("Millions of operations to simulate at most [{}; with --time any]",
                              kUsualBudget));
   syntax.duration("--time",
@@ -173,7 +173,7 @@ void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
               "Instead of a plan file: the model to find a plan for, as zplan plan does");
   syntax.text("-c,--cluster", question.cluster, "C",
               "Cluster; with a plan file, another one than it names");
-  syntax.text("--stack,--for", question.stack, "SOFTWARE",
+  syntax.text("--for,--stack", question.stack, "SOFTWARE",
               "Software that trains: megatron, torchtitan, hf .. (zplan software)");
   add_gpus(syntax, question.pins);
   add_changes(syntax, question.changes);

@@ -133,14 +133,29 @@ struct Syntax::Parser {
     return lines;
   }
 
+  // The value of a word such as "--nodes=2" or "--nodes" "2".
+  static std::string value_of(const std::string& word, const std::vector<std::string>& arguments) {
+    if (const std::size_t equals = word.find('='); equals != word.npos)
+      return word.substr(equals + 1);
+    const auto at = std::find(arguments.begin(), arguments.end(), word);
+    return arguments.end() - at > 1 ? at[1] : "";
+  }
+
+  std::string typed_cluster() const {
+    const CLI::Option* const option = app.get_option_no_throw("--cluster");
+    const bool is_given = option != nullptr && !option->results().empty();
+    return is_given ? option->results().front() : "";
+  }
+
   // What no option took.
-  void reject_rest() const {
+  void reject_rest(const std::vector<std::string>& arguments) const {
     const std::vector<std::string> rest = app.remaining();
     for (const std::string& word : rest) {
       if (word.size() < 2 || word[0] != '-') continue;
       const std::string name = word.substr(0, word.find('='));
       throw_bad_input(fmt::format("unknown option {}{}", in_quotes(name),
-                                  option_advice(name, option_names(), pages())));
+                                  option_advice(name, option_names(), pages(),
+                                                {typed_cluster(), value_of(word, arguments)})));
     }
     if (!rest.empty()) throw_bad_input(fmt::format("unexpected argument {}", in_quotes(rest[0])));
   }
@@ -268,13 +283,13 @@ std::optional<std::string> Syntax::read(const std::vector<std::string>& argument
   } catch (const CLI::CallForHelp&) {
     return parser_->help();
   } catch (const CLI::ArgumentMismatch& error) {
-    parser_->reject_rest();
+    parser_->reject_rest(arguments);
     throw_bad_input(mismatch(error));
   } catch (const CLI::ParseError& error) {
-    parser_->reject_rest();
+    parser_->reject_rest(arguments);
     throw_bad_input(error.what());
   }
-  parser_->reject_rest();
+  parser_->reject_rest(arguments);
   return std::nullopt;
 }
 

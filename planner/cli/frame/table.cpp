@@ -96,7 +96,8 @@ std::string wrap(const std::vector<std::string>& pieces, std::size_t width, std:
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent, std::size_t used) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    std::size_t end = std::min(text.find(' ', begin), text.size());
+    if (text.substr(end).starts_with(" %")) end = std::min(text.find(' ', end + 1), text.size());
     words.emplace_back(text.substr(begin, end - begin));
     begin = end + 1;
   }

@@ -348,21 +348,23 @@ std::string cluster_words(const Cluster& cluster) {
     std::vector<std::string> kinds;
     for (const NodeGroup& group : cluster.groups)
       kinds.push_back(fmt::format("{} of {}", count_of(group.nodes, "node"), group.node));
-    return fmt::format("{}, {} GPUs in all{}", joined(kinds, ", "), grouped(cluster.devices()),
+    return fmt::format("{}, {} in all{}", joined(kinds, ", "), count_of(cluster.devices(), "GPU"),
                        network_words(cluster));
   }
   return fmt::format(
       "{} of {} {}, {}{}{}", count_of(cluster.nodes, "node"), node.devices_per_node,
       node.device.name,
-      is_cpu ? "CPU workers in place of GPUs" : grouped(cluster.devices()) + " GPUs in all",
+      is_cpu ? "CPU workers in place of GPUs" : count_of(cluster.devices(), "GPU") + " in all",
       network_words(cluster), changes_words(cluster));
 }
 
 std::vector<std::string> changed_decisions(const Plan& plan, const Plan& other) {
   std::vector<std::string> changed;
   for (const DecisionChange& change : plan_difference(plan, other)) {
+    if (change.pointer == "/slack") continue;
+    const std::string_view option = decision(change.pointer).option.name;
     const std::string_view word = change.pointer.substr(change.pointer.rfind('/') + 1);
-    if (word != "slack") changed.push_back(fmt::format("{} {}", word, change.after));
+    changed.push_back(fmt::format("{} {}", option.empty() ? word : option, change.after));
   }
   return changed;
 }

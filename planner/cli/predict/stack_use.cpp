@@ -7,6 +7,7 @@
 #include "hwprofiles/memory_quantity.h"
 #include "planner/certainty/kind.h"
 #include "planner/cli/frame/output.h"
+#include "planner/cli/frame/pin_options.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
@@ -174,8 +175,21 @@ Setup usual_setup(const StackProfile& stack, const ModelConfig& model, const Clu
 
 }  // namespace
 
+void pin_product_format(const HwProfile& node, Pins& pins) {
+  if (pins.recipes.size() != 1 || !is_product_format(pins.recipes.front())) return;
+  const std::string& own = node.device.kernel_set;
+  const std::string set = own.substr(0, own.rfind('.') + 1) + pins.recipes.front();
+  if (std::ranges::find(kernel_sets(), set, &KernelSet::id) == kernel_sets().end())
+    throw_bad_input(
+        fmt::format("--precision: {} has no kernel set with {} products; expected one of {}",
+                    node.device.name, pins.recipes.front(), joined(kRecipeNames, ",")));
+  pins.recipes.clear();
+  if (!pins.has("/kernel_set")) pin_choice(pins, "/kernel_set", set);
+}
+
 void plan_for_software(const StackUse& use, const ModelConfig& model, Cluster& cluster,
                        Pins& pins) {
+  pin_product_format(cluster.node, pins);
   const Pins asked = pins;
   const StackProfile& stack = use.evidence.stack;
   const bool has_files = use.asked && !stack.target.empty();

@@ -58,6 +58,10 @@ StackRates rates_of(const StackProfile& stack, const Cluster& cluster);
 // says on stderr if they are not.
 std::optional<MeasuredMemory> measured_for(const StackMemory& memory, const Cluster& cluster);
 
+// Pins the kernel set of the devices with such products where they were asked for in place of
+// recipes. Throws Error where the devices have none.
+void pin_product_format(const HwProfile& node, Pins& pins);
+
 // For `plan`: the stack's defaults, kernel set and recipe included, become pins where nothing is
 // pinned, and the cluster costs what it costs with the stack. Nothing changes where none is asked
 // for.

@@ -53,11 +53,11 @@ Value exceeds(const std::optional<BestRun>& best) {
                       best->format, percent(best->mfu), best->run)};
 }
 
-// Joins what no run of the stack speaks for into one sentence: "no run of stack own on
-// V100-SXM3-32GB, in fp16". Every reason begins with the same four words and the stack's name
-// (certainty/knowledge.cpp).
+// Joins what no run of the software speaks for into one sentence: "no run of own on
+// V100-SXM3-32GB, in fp16". Every reason begins with the same three words and the name of the
+// profile (certainty/knowledge.cpp).
 std::vector<std::string> in_one(const std::vector<std::string>& reasons) {
-  constexpr std::string_view kBegin = "no run of stack ";
+  constexpr std::string_view kBegin = "no run of ";
   std::vector<std::string> out;
   for (const std::string& reason : reasons)
     if (!out.empty() && reason.starts_with(kBegin))
@@ -70,7 +70,7 @@ std::vector<std::string> in_one(const std::vector<std::string>& reasons) {
 std::string certainty_words(const Sheet& time, const Certainty& certainty) {
   std::vector<std::string> parts = in_one(certainty.unknown);
   if (certainty.exceeded) parts.push_back(time["exceeds"].words);
-  if (parts.empty()) return "measured runs of the same stack, device, format and features";
+  if (parts.empty()) return "measured runs of the same software, device, format and features";
   return joined(parts, "; ");
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "hwprofiles/cluster_name.h"
+#include "hwprofiles/cluster_spelling.h"
 #include "hwprofiles/quantities.h"
 #include "planner/cli/answer/objective_options.h"
 #include "planner/cli/frame/completion.h"
@@ -96,6 +98,21 @@ Arguments question_arguments(const Arguments& arguments) {
   return kept;
 }
 
+// The name of a GPU alone stands for its whole nodes where an axis says how many: gpus=16 of H100
+// are 16xH100, nodes=2 two nodes of 8.
+void take_whole_nodes(const std::vector<GridAxis>& axes, const std::vector<std::string>& point,
+                      PlanCommand& question) {
+  const VariedName base = split_settings(question.cluster);
+  const std::string node = looks_like_path(base.plain) ? "" : whole_node_of(base.plain);
+  if (node.empty()) return;
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    if (axes[axis].name == "nodes") question.cluster = with_settings(node, base.settings);
+    if (axes[axis].name != "gpus") continue;
+    question.cluster = with_settings(fmt::format("{}x{}", point[axis], base.plain), base.settings);
+    question.pins.ranks = 0;
+  }
+}
+
 void add_questions(SweepCommand& command, const Arguments& arguments) {
   const std::vector<AxisOption> options = axis_options();
   const Arguments common = question_arguments(arguments);
@@ -105,9 +122,17 @@ void add_questions(SweepCommand& command, const Arguments& arguments) {
       for (std::string& word : axis_arguments(command.axes[axis].name, point[axis], options))
         typed.push_back(std::move(word));
     PlanCommand question = std::get<PlanCommand>(parse_plan(typed));
+    take_whole_nodes(command.axes, point, question);
     parse_changes(question.changes);
     command.questions.push_back({std::move(point), std::move(question)});
   }
+}
+
+// Without --objective cheapest a price counts for the run of --tokens alone.
+void require_tokens(const PlanCommand& question) {
+  const bool is_of_step = question.objective.what == Objective::kCheapest;
+  if (question.price >= 0 && question.tokens <= 0 && !is_of_step)
+    throw_bad_input("--price: expected --tokens beside it, as in --tokens 300B");
 }
 
 }  // namespace
@@ -150,7 +175,7 @@ Command parse_sweep(const Arguments& arguments) {
   if (has("model") && question.model.empty()) question.model = "as the axis says";
   if (has("cluster") && question.cluster.empty()) question.cluster = "as the axis says";
   require_both(question, "zplan sweep --over nodes=1..4");
-  require_cheapest(question);
+  require_tokens(question);
   add_questions(command, arguments);
   return command;
 }

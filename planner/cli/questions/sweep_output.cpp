@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "hwprofiles/quantities.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/questions/sweep_rows.h"
+#include "planner/cli/sizing/goodput_answer.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -19,13 +22,36 @@ double tokens_per_device(const SweepPlan& found) {
   return found.tokens_per_second / std::max(1, found.devices);
 }
 
+// "64", "16 of 64"
+std::string gpus_words(const SweepPlan& found) {
+  if (found.gpus == found.all_gpus) return grouped(found.gpus);
+  return fmt::format("{} of {}", grouped(found.gpus), grouped(found.all_gpus));
+}
+
 Value count_value(double number) { return right({number, grouped(std::llround(number))}); }
 
 // Of a plan that was found; null in other rows.
-constexpr const char* kFoundKeys[] = {
-    "step_s",     "low_s",       "high_s",           "tokens_per_s",    "tokens_per_s_per_device",
-    "mfu",        "gap",         "gpu_memory_bytes", "parallel",        "family",
-    "limited_by", "fingerprint", "found_with",       "searched_step_s", "objective"};
+constexpr const char* kFoundKeys[] = {"step_s",
+                                      "low_s",
+                                      "high_s",
+                                      "tokens_per_s",
+                                      "tokens_per_s_per_device",
+                                      "mfu",
+                                      "gap",
+                                      "gpu_memory_bytes",
+                                      "parallel",
+                                      "family",
+                                      "limited_by",
+                                      "fingerprint",
+                                      "found_with",
+                                      "searched_step_s",
+                                      "objective",
+                                      "software",
+                                      "gpus",
+                                      "gpus_of_cluster",
+                                      "days",
+                                      "gpu_hours",
+                                      "money"};
 
 std::string axis_key(const GridAxis& axis) { return "at " + axis.name; }
 
@@ -55,7 +81,15 @@ Sheet row_facts(const SweepCommand& command, std::size_t i, const SweepRow& row)
              {"parallel", ranks_words(found.plan)},
              {"family", name(family_of(found.plan))},
              {"limited_by", found.limited_by},
-             {"fingerprint", found.fingerprint}});
+             {"fingerprint", found.fingerprint},
+             {"software", Value(found.profile, found.software)},
+             {"gpus", right({found.gpus, gpus_words(found)})},
+             {"gpus_of_cluster", found.all_gpus}});
+  if (found.run)
+    out.facts({{"days", right({found.run->days(), run_words(found.run->time)})},
+               {"gpu_hours", right({found.run->gpu_hours, amount_words(found.run->gpu_hours)})}});
+  if (found.run && found.run->money)
+    out.fact("money", right({*found.run->money, amount_words(*found.run->money)}));
   if (!found.objective.empty()) out.fact("objective", found.objective);
   if (found.searched)
     out.facts({{"found_with", found.found_with}, {"searched_step_s", *found.searched}});
@@ -71,6 +105,52 @@ const SweepRow* most(const std::vector<SweepRow>& rows, Measure measure) {
   return best;
 }
 
+const PlanCommand& first_question(const SweepCommand& command) {
+  return command.questions.front().command;
+}
+
+// The row with most of what is asked for, and what it has of it: "Cheapest: nodes=1: ..; ".
+std::string best_words(const SweepCommand& command, const std::vector<SweepRow>& rows,
+                       const std::function<std::string(const SweepRow*)>& where) {
+  const PlanCommand& question = first_question(command);
+  const auto say = [&](std::string_view what, auto measure, auto value) -> std::string {
+    const SweepRow* const best = most(rows, measure);
+    if (best == nullptr) return "";
+    return fmt::format("{}: {}, {}; ", what, where(best), value(*best->found));
+  };
+  const auto objective = [](const SweepPlan& found) { return found.objective; };
+  const auto run = [](const SweepPlan& found) {
+    return fmt::format(
+        "{} on {} and {}{}", run_words(found.run->time), count_of(found.gpus, "GPU"),
+        hours_words(found.run->gpu_hours),
+        found.run->money ? fmt::format(", {}", amount_words(*found.run->money)) : "");
+  };
+  switch (question.objective.what) {
+    case Objective::kFastest:
+      if (question.tokens <= 0) return "";  // most tokens/s says so
+      return say(
+          "Fastest", [](const SweepPlan& found) { return -found.run->time.value; }, run);
+    case Objective::kCheapest: {
+      const auto least = [](const SweepPlan& found) {
+        return -static_cast<double>(found.gpus) / found.tokens_per_second;
+      };
+      return question.tokens > 0 ? say("Cheapest", least, run) : say("Cheapest", least, objective);
+    }
+    case Objective::kFewestGpus:
+      return say(
+          "Fewest GPUs", [](const SweepPlan& found) { return -found.gpus; }, objective);
+    case Objective::kLongestSequence:
+      return say(
+          "Longest sequence", [](const SweepPlan& found) { return found.plan.batch.sequence; },
+          objective);
+    case Objective::kMostHeadroom:
+      return say(
+          "Most memory left", [](const SweepPlan& found) { return found.gpu_free.value; },
+          objective);
+  }
+  return "";
+}
+
 std::string verdict(const SweepCommand& command, const std::vector<SweepRow>& rows) {
   const auto count = [&](RowState state) {
     return std::count_if(rows.begin(), rows.end(),
@@ -80,11 +160,12 @@ std::string verdict(const SweepCommand& command, const std::vector<SweepRow>& ro
   const std::int64_t left = count(RowState::kNotRun) + count(RowState::kStopped);
   std::string line =
       left > 0 ? fmt::format("Interrupted after {} of {}; so far: ", all - left, all) : "";
-  line += fmt::format("{} of {} fit", count(RowState::kFits), count_of(all, "question"));
   const auto where = [&](const SweepRow* row) {
     return point_words(command.axes,
                        command.questions[static_cast<std::size_t>(row - rows.data())].at);
   };
+  line += best_words(command, rows, where);
+  line += fmt::format("{} of {} fit", count(RowState::kFits), count_of(all, "question"));
   const auto tokens = [](const SweepPlan& found) { return found.tokens_per_second; };
   if (const SweepRow* fastest = most(rows, tokens)) {
     const SweepRow* const leanest = most(rows, tokens_per_device);
@@ -101,15 +182,34 @@ Value axes_value(const SweepCommand& command) {
   });
 }
 
+bool names_software(const SweepCommand& command) {
+  return std::ranges::all_of(command.questions, [](const SweepCommand::Question& question) {
+    return !question.command.stack.empty() || !question.command.anchor.empty();
+  });
+}
+
+// What each row takes.
 Table rows_table(const SweepCommand& command, const std::vector<SweepRow>& rows) {
   std::vector<Column> columns;
   for (const GridAxis& axis : command.axes) columns.emplace_back(axis_key(axis), axis.name);
-  for (const char* const shown :
-       {"step_s: step", "tokens_per_s: tokens/s", "tokens_per_s_per_device: per GPU", "mfu: MFU",
-        "gap", "parallel: ranks", "family: plan", "limited_by: limited by"})
-    columns.emplace_back(shown);
-  const Objective asked = command.questions.front().command.objective.what;
-  if (asked != Objective::kFastest) columns.emplace_back("objective", name(asked));
+  const auto is_any = [&](auto is) {
+    return std::ranges::any_of(
+        rows, [&](const SweepRow& row) { return row.found.has_value() && is(*row.found); });
+  };
+  const bool has_runs = is_any([](const SweepPlan& found) { return found.run.has_value(); });
+  columns.emplace_back("step_s: step");
+  if (!has_runs) columns.emplace_back("tokens_per_s: tokens/s");
+  columns.emplace_back("tokens_per_s_per_device: per GPU");
+  columns.emplace_back("mfu: MFU");
+  if (is_any([](const SweepPlan& found) { return found.gpus != found.all_gpus; }))
+    columns.emplace_back("gpus: GPUs");
+  if (has_runs) {
+    columns.emplace_back("days: run");
+    columns.emplace_back("gpu_hours: GPU-hours");
+  }
+  if (is_any([](const SweepPlan& found) { return found.run && found.run->money; }))
+    columns.emplace_back("money");
+  if (!names_software(command)) columns.emplace_back("software");
   Table table(std::move(columns));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     table.row(row_facts(command, i, rows[i]));
@@ -121,6 +221,35 @@ Table rows_table(const SweepCommand& command, const std::vector<SweepRow>& rows)
           4));
   }
   return table;
+}
+
+// The plan of each row that has one.
+std::string plans_table(const SweepCommand& command, const std::vector<SweepRow>& rows) {
+  std::vector<Column> columns;
+  for (const GridAxis& axis : command.axes) columns.emplace_back(axis_key(axis), axis.name);
+  columns.emplace_back("parallel: ranks");
+  columns.emplace_back("family: plan");
+  const Objective asked = first_question(command).objective.what;
+  const bool is_shown_above = asked == Objective::kFastest || asked == Objective::kFewestGpus ||
+                              first_question(command).tokens > 0;
+  if (is_shown_above) columns.emplace_back("limited_by: limited by");
+  columns.emplace_back("gap");
+  if (!is_shown_above) columns.emplace_back("objective", name(asked));
+  Table table(std::move(columns));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].found) table.row(row_facts(command, i, rows[i]));
+  const std::string text = table.text();
+  return text.empty() ? "" : "\n" + text;
+}
+
+// "NeMo 2024", of --for; nothing where each row says its own.
+std::string asked_software(const SweepCommand& command, const std::vector<SweepRow>& rows) {
+  if (!names_software(command)) return "";
+  std::vector<std::string> titles;
+  for (const SweepRow& row : rows)
+    if (row.found && std::ranges::find(titles, row.found->software) == titles.end())
+      titles.push_back(row.found->software);
+  return titles.empty() ? "" : paragraph("Software: " + joined(titles, ", "));
 }
 
 // Whether rows that differ in this axis alone take as long as the first of them.
@@ -179,8 +308,10 @@ Sheet sweep_sheet(const SweepCommand& command, const std::vector<SweepRow>& rows
   Sheet out("zplan.sweep/1");
   const std::string line = verdict(command, rows);
   out.facts({{"verdict", line}, {"axes", axes_value(command)}});
-  out.print(line + "\n\n");
+  out.print(paragraph(line));
+  out.print(asked_software(command, rows) + "\n");
   out.table("rows", rows_table(command, rows));
+  out.print(plans_table(command, rows));
   for (const std::string& idle : idle_axes(command, rows)) out.print("\n" + paragraph(idle));
   return out;
 }

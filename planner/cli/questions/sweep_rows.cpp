@@ -1,9 +1,9 @@
 #include "planner/cli/questions/sweep_rows.h"
-#include "planner/certainty/kind.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <set>
 #include <utility>
@@ -23,20 +23,45 @@
 namespace zplan {
 namespace {
 
-SweepPlan plan_of(const FoundPlan& best, const Cluster& cluster, const SweepCommand& command) {
+// What a row was answered with.
+struct Setup {
+  ModelConfig model;
+  Cluster cluster;
+  Evidence evidence;
+};
+
+std::optional<SweptRun> run_of(const FoundPlan& best, const PlanCommand& question) {
+  if (question.tokens <= 0) return std::nullopt;
+  const Plan& plan = best.planned.plan;
+  const auto tokens = static_cast<double>(plan.batch.global_batch * plan.batch.sequence);
+  const double seconds = std::ceil(question.tokens / tokens) * best.time.sim.period.value;
+  const double hours = seconds / kSecondsPerHour * static_cast<double>(plan.parallel.ranks());
+  SweptRun run{.time = {seconds}, .gpu_hours = hours, .money = {}};
+  if (question.price > 0) run.money = hours * question.price;
+  return run;
+}
+
+SweepPlan plan_of(const FoundPlan& best, const Setup& setup, const SweepCommand& command) {
   std::vector<std::string> uses;
   for (const GridAxis& axis : command.axes)
     uses.push_back(use_words(axis.name, best.time.sim, best.memory.use));
   const Throughput& throughput = best.time.throughput;
+  const TierUse& gpu = best.memory.use[static_cast<std::size_t>(Tier::kGpu)];
   return {.plan = best.planned.plan,
+          .profile = setup.evidence.stack.name,
+          .software = software_title(setup.evidence.stack),
           .fingerprint = best.planned.fingerprint,
           .step = best.time.sim.period,
           .interval = best.time.certainty.interval,
           .tokens_per_second = throughput.tokens_per_second,
           .mfu = throughput.mfu,
           .gap = 0,
-          .devices = cluster.devices(),
-          .gpu_memory = best.memory.use[static_cast<std::size_t>(Tier::kGpu)].peak,
+          .devices = setup.cluster.devices(),
+          .gpus = static_cast<int>(best.planned.plan.parallel.ranks()),
+          .all_gpus = setup.cluster.devices(),
+          .gpu_memory = gpu.peak,
+          .gpu_free = gpu.fits() ? gpu.available() - gpu.peak : Bytes{0},
+          .run = run_of(best, command.questions.front().command),
           .limited_by = best.time.sim.limited_by,
           .objective = {},
           .uses = std::move(uses),
@@ -49,36 +74,17 @@ void say_objective(const Answer& answer, SweepPlan& found) {
   found.objective = objective_value(answer.objective, *objective_step(answer));
 }
 
-// What a row was answered with.
-struct Setup {
-  ModelConfig model;
-  Cluster cluster;
-  Evidence evidence;
-};
-
-// Rows on the same class of devices have one software, that of the first of them, so that they can
-// be compared.
-PlanCommand question_of_row(const SweepCommand& command, std::size_t i,
-                            const std::optional<Setup>& setup) {
-  PlanCommand question = command.questions[i].command;
-  if (!setup || !question.stack.empty() || !question.anchor.empty()) return question;
-  const std::string device = load_cluster(question.cluster).node.device.name;
-  if (same_class(setup->cluster.node.device.name, device))
-    question.stack = setup->evidence.stack.name;
-  return question;
-}
-
 SweepRow answered(const SweepCommand& command, std::size_t i, std::optional<Setup>& setup) {
   try {
-    Answer answer = find_answer(question_of_row(command, i, setup));
+    Answer answer = find_answer(command.questions[i].command);
     if (InterruptGuard::interrupted()) return {RowState::kStopped, "", "", {}};
     if (fits(answer)) {
-      SweepRow row{RowState::kFits, "", "", plan_of(*answer.best, answer.cluster, command)};
+      setup = Setup{answer.model, answer.cluster, answer.evidence};
+      SweepRow row{RowState::kFits, "", "", plan_of(*answer.best, *setup, command)};
       row.found->gap = answer.search.stats.gap;
       if (answer.pins.ranks > 0)  // as --gpus or the objective has it
         row.found->devices = static_cast<int>(row.found->plan.parallel.ranks());
       say_objective(answer, *row.found);
-      setup = Setup{std::move(answer.model), std::move(answer.cluster), std::move(answer.evidence)};
       return row;
     }
     const auto& closest = answer.search.closest;
@@ -106,10 +112,8 @@ void check_names(const SweepCommand& command) {
 }
 
 void tell(const SweepCommand& command, std::size_t i, const SweepRow& row) {
-  const std::string what = row.found
-                               ? fmt::format("{} a step", format_seconds(row.found->step))
-                               : fmt::format("{}{}{}", name(row.state),
-                                             row.reason_word.empty() ? "" : ": ", row.reason_word);
+  const std::string what = row.found ? fmt::format("{} a step", format_seconds(row.found->step))
+                                     : std::string(name(row.state));
   complain(fmt::format("sweeping: {} of {}: {}: {}", i + 1, command.questions.size(),
                        point_words(command.axes, command.questions[i].at), what));
 }
@@ -136,7 +140,7 @@ std::optional<SweepPlan> on(const Setup& setup, const Plan& plan, const SweepCom
   found.memory = predict_memory(found.planned, setup.cluster);
   if (found.memory.infeasible) return std::nullopt;
   found.time = predict_time(found.planned, setup.cluster, setup.evidence);
-  return plan_of(found, setup.cluster, command);
+  return plan_of(found, setup, command);
 }
 
 // Where the other row's plan is faster here by more than ties are, takes it.
@@ -165,6 +169,7 @@ void share_plans(const SweepCommand& command, const std::vector<std::optional<Se
       return complain("interrupted: rows have not tried all plans of their neighbours");
     for (std::size_t j = up ? 0 : i + 1; rows[i].found && j < (up ? i : count); ++j) {
       if (!rows[j].found || !are_neighbours(command, i, j)) continue;
+      if (rows[j].found->profile != rows[i].found->profile) continue;
       progress.show(fmt::format("sweeping: plans of other rows, {} of {}", step + 1, 2 * count));
       try_plan_of(rows[j], point_words(command.axes, command.questions[j].at), command, *setups[i],
                   rows[i]);

@@ -9,6 +9,7 @@
 #include "planner/certainty/interval.h"
 #include "planner/cli/frame/options.h"
 #include "planner/cli/frame/sheet.h"
+#include "planner/cost/goodput.h"
 #include "planner/plan/plan.h"
 
 namespace zplan {
@@ -22,14 +23,26 @@ enum class RowState : std::uint8_t {
 };
 std::string_view name(RowState state);  // "does not fit"
 
+// The run of --tokens with one plan, without failures.
+struct SweptRun {
+  Seconds time{};
+  double gpu_hours = 0;
+  std::optional<double> money;  // where --price says what a GPU-hour costs
+
+  double days() const { return time.value / kSecondsPerDay; }
+};
+
 struct SweepPlan {
   Plan plan;
+  std::string profile, software;  // that trains: "nemo2024", "NeMo 2024"
   std::string fingerprint;
   Seconds step{};
   TimeInterval interval;
   double tokens_per_second = 0, mfu = 0, gap = 0;
-  int devices = 0;  // of the cluster, or those used where their number was asked for
-  Bytes gpu_memory{};
+  int devices = 0;             // of the cluster, or those used where their number was asked for
+  int gpus = 0, all_gpus = 0;  // that the plan uses, that the cluster has
+  Bytes gpu_memory{}, gpu_free{};
+  std::optional<SweptRun> run;
   std::string limited_by;
   std::string objective;          // what the plan has of it; empty: the fastest was asked for
   std::vector<std::string> uses;  // of each axis: what the step has to do with the quantity

@@ -49,7 +49,7 @@ Command parse_report(const std::vector<std::string>& arguments) {
               "Instead of plan files: the model to find a plan for, as zplan plan does");
   syntax.text("-c,--cluster", command.cluster, "C",
               "Cluster; with plan files, another one than they name");
-  syntax.text("--stack,--for", command.stack, "S",
+  syntax.text("--for,--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.parsed_each("--measured", "TIMELINE.json|X",
                      "A run of the first plan (zplan run --timeline), or what it took, as 5.2s",

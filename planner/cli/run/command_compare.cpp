@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/table.h"
@@ -84,6 +86,15 @@ Sheet comparison_sheet(const Comparison& c) {
 
 namespace {
 
+bool is_plan(const JsonNode& root) {
+  if (!root.is_object()) return false;
+  const auto members = root.members();
+  return std::ranges::any_of(members, [](const auto& member) {
+    return member.first == "schema" && member.second.is_string() &&
+           member.second.string().starts_with("zplan.plan/");
+  });
+}
+
 std::string_view source_words(std::string_view source) {
   return source == "sim" ? "simulation" : "run";
 }
@@ -91,7 +102,12 @@ std::string_view source_words(std::string_view source) {
 }  // namespace
 
 Timeline read_timeline(const std::string& path, std::string_view source) {
-  Timeline timeline = timeline_from_json(read_text_file(path), path);
+  const std::string text = read_text_file(path);
+  if (is_plan(parse_json(text, path)))
+    throw_bad_input(fmt::format(
+        "{}: expected the timeline of a {}, got a plan; plans are compared by: zplan diff {} ..",
+        path, source_words(source), path));
+  Timeline timeline = timeline_from_json(text, path);
   if (timeline.source == source) return timeline;
   throw_bad_input(fmt::format("{}: expected the timeline of a {}, got that of a {}", path,
                               source_words(source), source_words(timeline.source)));

@@ -4,10 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "hwprofiles/cluster_spelling.h"
 #include "planner/cli/frame/question_options.h"
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
+#include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -116,6 +119,20 @@ void add_records(Syntax& syntax, RunCommand& command) {
   syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
 }
 
+// Words that name hardware ask what sweep answers.
+std::vector<std::string> with_clusters_refused(const std::vector<std::string>& arguments) {
+  std::vector<std::string> models, clusters;
+  for (const std::string& word : arguments) {
+    if (word.starts_with('-') || looks_like_path(word)) return arguments;
+    (means_cluster(word) ? clusters : models).push_back(shell_word(word));
+  }
+  if (clusters.empty()) return arguments;
+  const std::string model = models.empty() ? "MODEL" : joined(models, " ");
+  throw_bad_input(fmt::format(
+      "expected two timelines, got {}; hardware is compared by: zplan sweep {} --over cluster={}",
+      in_quotes(joined(arguments, " ")), model, joined(clusters, ",")));
+}
+
 }  // namespace
 
 Command parse_run(const std::vector<std::string>& arguments) {
@@ -164,7 +181,7 @@ Command parse_compare(const std::vector<std::string>& arguments) {
       "--by", command.join, "What tells operations apart; role joins different plans [operation]",
       {{"operation", JoinBy::kOperation}, {"role", JoinBy::kRole}});
   syntax.flag("--json", command.json, "Print JSON (zplan.comparison/1)");
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (auto help = syntax.read(with_clusters_refused(arguments))) return ShowText{std::move(*help)};
   if (!command.executed.empty()) return command;
   throw_bad_input("expected two timelines, as in: zplan compare sim.json exec.json");
 }

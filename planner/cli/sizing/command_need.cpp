@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "hwprofiles/cluster_name.h"
+#include "hwprofiles/cluster_spelling.h"
 #include "hwprofiles/node_file.h"
 #include "hwprofiles/quantities.h"
 #include "models/model_formulas.h"
@@ -24,11 +26,13 @@
 #include "planner/cli/predict/stack_use.h"
 #include "planner/cli/sizing/goodput_answer.h"
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 #include "planner/foreign/model_file.h"
 #include "planner/lower/lower.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/group_floors.h"
 #include "planner/search/questions/fewest_nodes.h"
+#include "planner/software/choice.h"
 
 namespace zplan {
 namespace {
@@ -38,6 +42,7 @@ constexpr double kHoursPerDay = 24;
 
 struct NeedRow {
   Cluster kind;
+  StackProfile software;
   FewestNodes fewest;
   std::optional<GoodputAnswer> goodput;  // of what was found; of the closest otherwise
 };
@@ -68,10 +73,22 @@ std::vector<std::string> usual_kinds() {
   return kinds;
 }
 
+// The name of a GPU alone stands for its whole node.
+Cluster load_kind(const std::string& typed) {
+  const VariedName name = split_settings(typed);
+  const std::string node = looks_like_path(name.plain) ? "" : whole_node_of(name.plain);
+  if (node.empty()) return load_cluster(typed);
+  Cluster kind = load_cluster(with_settings(node, name.settings));
+  if (to_lower(name.plain) != node)
+    kind.understood = {fmt::format("{} is counted in whole nodes: {} with {}", visible(typed), node,
+                                   count_of(kind.node.devices_per_node, "GPU"))};
+  return kind;
+}
+
 // The kinds asked for, or the usual ones.
 std::vector<Cluster> kinds_of(const NeedCommand& command) {
   std::vector<Cluster> kinds;
-  for (const std::string& name : command.kinds) kinds.push_back(load_cluster(name));
+  for (const std::string& name : command.kinds) kinds.push_back(load_kind(name));
   if (kinds.empty()) {
     for (const std::string& name : usual_kinds()) kinds.push_back(load_cluster(name));
   }
@@ -99,13 +116,20 @@ std::int64_t most_nodes(const HwProfile& node, const NeedCommand& command) {
 
 class Need {
  public:
-  Need(const NeedCommand& command, const ModelConfig& model)
-      : command_(command),
-        model_(model),
-        use_(find_stack_use(command.question.stack, command.question.anchor)) {}
+  Need(const NeedCommand& command, const ModelConfig& model) : command_(command), model_(model) {}
+
+  // Of one node at the peak of its GPUs; zero where the model is none of those that this bounds.
+  Seconds least_time_of_node(const Cluster& kind) {
+    Cluster node = with_nodes(kind, 1);
+    Pins pins = command_.question.pins;
+    use_ = software_of(kind);
+    plan_for_software(use_, model_, node, pins);
+    return least_time(node, pins);
+  }
 
   NeedRow row(const Cluster& kind) {
-    NeedRow row{.kind = kind, .fewest = {}, .goodput = {}};
+    use_ = software_of(kind);
+    NeedRow row{.kind = kind, .software = use_.evidence.stack, .fewest = {}, .goodput = {}};
     const std::int64_t most = most_nodes(kind.node, command_);
     floors_ = make_floors(with_nodes(kind, most));
     std::int64_t& alike = found_[{kind.node.device.name, kind.node.devices_per_node}];
@@ -120,13 +144,26 @@ class Need {
   }
 
  private:
+  // The software of --for; without one that which zplan plan asks first for such GPUs, if it ever
+  // ran on more than one.
+  StackUse software_of(const Cluster& kind) const {
+    const PlanCommand& question = command_.question;
+    std::string name = question.stack;
+    if (name.empty() && question.anchor.empty())
+      for (const MeasuredSoftware& software :
+           software_for(with_nodes(kind, 1), parameter_count(model_)))
+        if (name.empty() && software.on_generation && software.most_devices > 1)
+          name = software.profile.name;
+    return find_stack_use(name, question.anchor, &kind);
+  }
+
   NodeCount try_nodes(const Cluster& kind, std::int64_t nodes) {
     progress_.show(fmt::format("sizing: {} of {}", count_of(nodes, "node"), kind_name(kind)));
     NodeCount count{.nodes = nodes, .best = {}, .why = {}, .good = false};
     Cluster cluster = with_nodes(kind, nodes);
     cluster.headroom = command_.question.headroom;
     Pins pins = command_.question.pins;
-    plan_with_stack(use_, cluster, pins);
+    plan_for_software(use_, model_, cluster, pins);
     if (const Seconds least = least_time(cluster, pins); is_too_long(least)) {
       count.why =
           fmt::format("{} at the peak of {}", run_words(least), count_of(cluster.devices(), "GPU"));
@@ -175,7 +212,7 @@ class Need {
   Evaluator make_floors(Cluster largest) const {
     Pins pins = command_.question.pins;
     largest.headroom = command_.question.headroom;
-    plan_with_stack(use_, largest, pins);
+    plan_for_software(use_, model_, largest, pins);
     return make_evaluator(model_, largest);
   }
 
@@ -238,11 +275,30 @@ class Need {
 
 // On stderr, as soon as it is known: the other kinds may take a while.
 void tell(const NeedRow& row) {
-  const std::string what = row.fewest.found
-                               ? fmt::format("{}, {}", count_of(row.fewest.found->nodes, "node"),
-                                             run_words(*row.goodput))
-                               : row.fewest.closest.why;
-  complain(fmt::format("sizing: {}: {}", kind_name(row.kind), what));
+  if (row.fewest.found)
+    complain(fmt::format("sizing: {}: {}, {}", kind_name(row.kind),
+                         count_of(row.fewest.found->nodes, "node"), run_words(*row.goodput)));
+}
+
+// What the peak of the GPUs alone asks for, on stderr before any search.
+void tell_bounds(const std::vector<Cluster>& kinds, const NeedCommand& command, Need& need) {
+  constexpr std::size_t kMostNamed = 4;
+  std::vector<std::string> bounds;
+  for (const Cluster& kind : kinds) {
+    if (bounds.size() == kMostNamed) break;
+    const Seconds least = need.least_time_of_node(kind);
+    if (least.value <= 0) return;
+    const double nodes = std::ceil(least.value / command.within.value);
+    bounds.push_back(command.within.value < 0
+                         ? fmt::format("{} with one {}", run_words(least), kind_name(kind))
+                         : fmt::format("{} {}", grouped(std::llround(nodes)), kind_name(kind)));
+  }
+  const std::string_view more = kinds.size() > kMostNamed ? " .." : "";
+  complain(command.within.value < 0
+               ? fmt::format("sizing: at the peak of the GPUs it takes at least {}{}",
+                             joined(bounds, ", "), more)
+               : fmt::format("sizing: at the peak of the GPUs {} take at least so many nodes: {}{}",
+                             run_words(command.within), joined(bounds, ", "), more));
 }
 
 // Why no count that was tried is enough.
@@ -268,6 +324,7 @@ Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
   };
   return Sheet(
       {{"kind", kind_name(row.kind)},
+       {"software", row.software.name},
        {"found", found},
        {"nodes", found ? Value(count.nodes) : right({nullptr, "-"})},
        {"gpus",
@@ -276,8 +333,8 @@ Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
        {"step_s", when(known, count.best && count.best->step ? Value(*count.best->step) : Value())},
        {"days", when(known, {days, run_words(Seconds{days * kSecondsPerDay})})},
        {"effective_share", when(known, share(known ? row.goodput->goodput.effective : 0))},
-       {"gpu_hours", when(known, {hours, format_count(hours)})},
-       {"money", when(known && money, {money.value_or(0), format_count(money.value_or(0))})},
+       {"gpu_hours", when(known, {hours, amount_words(hours)})},
+       {"money", when(known && money, {money.value_or(0), amount_words(money.value_or(0))})},
        {"energy_mwh", when(known && energy, number("{:.3g}", energy.value_or(0)))},
        {"node_watts", cost.watts},
        {"power_source", cost.watts ? Value(cost.watts_source) : Value()},
@@ -305,8 +362,52 @@ std::string verdict_of(const std::vector<NeedRow>& rows, const NeedCommand& comm
         "Found no kind of node that trains it{} with {}",
         command.within.value >= 0 ? fmt::format(" --within {}", run_words(command.within)) : "",
         limit_words(command));
-  return fmt::format("{} of {} ({} GPUs): {}", count_of(least->fewest.found->nodes, "node"),
-                     kind_name(least->kind), grouped(gpus(*least)), run_words(*least->goodput));
+  return fmt::format("{} of {} ({}): {}", count_of(least->fewest.found->nodes, "node"),
+                     kind_name(least->kind), count_of(gpus(*least), "GPU"),
+                     run_words(*least->goodput));
+}
+
+std::vector<std::string> softwares_of(const std::vector<NeedRow>& rows) {
+  std::vector<std::string> titles;
+  for (const NeedRow& row : rows)
+    if (const std::string title = software_title(row.software);
+        std::ranges::find(titles, title) == titles.end())
+      titles.push_back(title);
+  return titles;
+}
+
+// What the counts rest on beside the model.
+std::string basis_of(const std::vector<NeedRow>& rows, const NeedCommand& command) {
+  std::vector<std::string> parts;
+  const bool is_asked = !command.question.stack.empty() || !command.question.anchor.empty();
+  parts.push_back(fmt::format("Software: {}{}", joined(softwares_of(rows), ", "),
+                              is_asked ? "" : ", as measured on such GPUs (--for)"));
+  if (command.within.value < 0)
+    parts.emplace_back("no deadline, so the fewest nodes on which a plan fits (--within 60d)");
+  for (const NeedRow& row : rows)
+    for (const std::string& one : row.kind.understood) parts.push_back(one);
+  return joined(parts, "; ");
+}
+
+// Says of each kind that is not enough why.
+void print_misfits(Sheet& out, const std::vector<NeedRow>& rows) {
+  for (const NeedRow& row : rows)
+    if (!row.fewest.found)
+      out.print(paragraph(fmt::format("{}: {}", kind_name(row.kind), why_not(row)), kIndent));
+}
+
+// "dgx-h100, dgx-h200: 10.2 kW a node (..)", of the kinds that are enough.
+void print_power(Sheet& out, const std::vector<NeedRow>& rows, const NeedCommand& command) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> all;
+  for (const NeedRow& row : rows) {
+    const std::string power = power_words(running_cost(command.running, row.kind.node));
+    if (power.empty() || !row.fewest.found) continue;
+    auto same = std::ranges::find(all, power, &decltype(all)::value_type::first);
+    if (same == all.end()) same = all.insert(all.end(), {power, {}});
+    same->second.push_back(kind_name(row.kind));
+  }
+  for (const auto& [power, kinds] : all)
+    out.print(paragraph(fmt::format("{}: {}", joined(kinds, ", "), power), kIndent));
 }
 
 // "Interrupted after 3 of 28 kinds of nodes, so far: "; nothing where all were tried.
@@ -328,30 +429,33 @@ Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, s
        {"node_watts",
         command.running.node_watts >= 0 ? Value(command.running.node_watts) : Value()},
        {"complete", complete}});
-  out.print(interrupted_words(rows, kinds, complete) + verdict_of(rows, command) + "\n\n");
-  Table table({"kind", "nodes", "gpus: GPUs", "family", "step_s: step", "days: takes",
-               "effective_share: useful", "gpu_hours: GPU-hours", "money", "energy_mwh: MWh",
-               "why_not: why not"});
-  for (const NeedRow& row : rows) table.row(facts_of(row, command));
+  out.print(interrupted_words(rows, kinds, complete) + verdict_of(rows, command) + "\n");
+  out.print(paragraph(basis_of(rows, command)) + "\n");
+  std::vector<Column> columns{"kind",
+                              "nodes",
+                              "gpus: GPUs",
+                              "days: takes",
+                              "effective_share: useful",
+                              "gpu_hours: GPU-hours",
+                              "money",
+                              "energy_mwh: MWh"};
+  if (softwares_of(rows).size() > 1) columns.emplace_back("software");
+  columns.emplace_back("family: plan");
+  Table table(std::move(columns));
+  for (const NeedRow& row : rows) table.row(facts_of(row, command), row.fewest.found.has_value());
   out.table("kinds", table, kIndent);
+  print_misfits(out, rows);
   out.print("\n");
   out.print(paragraph(
-      fmt::format(
-          "Counts tried: powers of two, as long as twice the nodes are at least 10 % faster, then "
-          "in "
-          "eighths between the last that is too few and the first that is enough; nodes with as "
-          "many of the same GPUs as the kind before them begin with its count; {} simulated plans "
-          "each, unless bounds say that all take "
-          "too long, so that fewer nodes may do with a longer search. Times count failures and "
-          "checkpoints as zplan goodput. "
-          "Money: GPU-hours x price; energy: nodes x power throughout, where --node-power is not "
-          "given the most that a node draws.",
-          kSimulations),
+      fmt::format("Counts tried: powers of two, as long as twice the nodes are at least 10 % "
+                  "faster, then eighths between the last that is too few and the first that is "
+                  "enough. Each is searched with {} simulated plans, unless bounds say that all "
+                  "take too long, so fewer nodes may do with a longer search. Times count failures "
+                  "and checkpoints as zplan goodput. Energy: nodes x --node-power throughout, else "
+                  "the most that a node draws.",
+                  kSimulations),
       kIndent));
-  for (const NeedRow& row : rows)
-    if (const std::string power = power_words(running_cost(command.running, row.kind.node));
-        !power.empty())
-      out.print(paragraph(fmt::format("{}: {}", kind_name(row.kind), power), kIndent));
+  print_power(out, rows, command);
   return out;
 }
 
@@ -367,6 +471,7 @@ ExitCode execute(const NeedCommand& command) {
     const InterruptGuard guard;
     Need need(command, model);
     kinds = kinds_of(command);
+    tell_bounds(kinds, command, need);
     for (const Cluster& kind : kinds) {
       rows.push_back(need.row(kind));
       tell(rows.back());

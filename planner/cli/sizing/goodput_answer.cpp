@@ -85,6 +85,15 @@ std::string verdict_of(const GoodputAnswer& answer) {
 
 }  // namespace
 
+std::string amount_words(double amount) {
+  return amount < 1000 ? fmt::format("{:.3g}", amount) : format_count(amount);
+}
+
+std::string hours_words(double hours) {
+  const std::string number = amount_words(hours);
+  return fmt::format("{} GPU-hour{}", number, number == "1" ? "" : "s");
+}
+
 std::string run_words(Seconds time) {
   constexpr double kMinute = 60;
   if (time.value < 2 * kMinute) return format_seconds(time);
@@ -160,10 +169,9 @@ Sheet goodput_sheet(const GoodputAnswer& answer, const RunningCost& cost,
   out.print(verdict_of(answer) + "\n");
   out.print("\n" + title + "\n");
   out.print(paragraph(
-      fmt::format(
-          "Steps: {} of {}{}{}", format_count(answer.steps), format_seconds(answer.step),
-          answer.stragglers > 1 ? fmt::format(" (stragglers x {})", answer.stragglers) : "",
-          answer.ends() ? fmt::format("; {} GPU-hours", format_count(answer.device_hours())) : ""),
+      fmt::format("Steps: {} of {}{}{}", format_count(answer.steps), format_seconds(answer.step),
+                  answer.stragglers > 1 ? fmt::format(" (stragglers x {})", answer.stragglers) : "",
+                  answer.ends() ? "; " + hours_words(answer.device_hours()) : ""),
       kIndent));
   out.print(paragraph(
       fmt::format(

@@ -39,6 +39,11 @@ struct GoodputAnswer {
   double device_hours() const { return days() * 24 * devices; }
 };
 
+// "0.52", "12.3K": GPU-hours, money
+std::string amount_words(double amount);
+// "0.52 GPU-hours", "1 GPU-hour", "12.3k GPU-hours"
+std::string hours_words(double hours);
+
 // "42.0 min", "3.1 h", "12.5 days"
 std::string run_words(Seconds time);
 

@@ -40,7 +40,9 @@ std::string limit_words(const LargestModel& found) {
   if (found.interrupted) return "interrupted: may be larger";
   if (!found.misfit) return "the ladder ends";
   const Infeasible& why = *found.misfit;
-  const auto [needed, available] = format_apart(why.needed, why.available);
+  auto [needed, available] = format_apart(why.needed, why.available);
+  const std::size_t unit = needed.find(' ');
+  if (available.ends_with(needed.substr(unit))) needed.resize(unit);
   return fmt::format("{} {} of {}", name(why.tier), needed, available);
 }
 
@@ -109,11 +111,12 @@ void say_rule(Sheet& out, const MaxAnswer& answer) {
       "25,600 to 1T, 49,152 to 5T, 65,536 to 10T, 90,112 to 20T [Rajbhandari21 Table 1], then "
       "163,840 [Rajbhandari21 Fig.2a]), as many layers as the size takes, MLP 4 h, 50,257 tokens.",
       kIndent));
-  out.print(paragraph(
-      fmt::format("Every layer recomputed, micro-batch {}, {} sequences of {} tokens a step: what "
-                  "needs least memory, not what is fastest (zplan plan finds that).",
-                  answer.micro_batch, grouped(answer.global_batch), grouped(answer.sequence)),
-      kIndent));
+  out.print(
+      paragraph(fmt::format("Every layer recomputed, micro-batch {}, {} of {} tokens a step: what "
+                            "needs least memory, not what is fastest (zplan plan finds that).",
+                            answer.micro_batch, count_of(answer.global_batch, "sequence"),
+                            grouped(answer.sequence)),
+                kIndent));
   out.print(paragraph(
       "Exact: the model shown fits as placed, one layer more (or the next width) fits in no plan "
       "of the family; that what is smaller fits, too, is assumed. Step: that very plan, simulated.",

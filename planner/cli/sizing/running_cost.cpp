@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "hwprofiles/running.h"
 
 namespace zplan {
@@ -9,6 +11,16 @@ namespace {
 
 constexpr double kWattsPerMegawatt = 1e6, kWattsPerKilowatt = 1e3;
 constexpr const char* kAsGiven = "as given";
+
+// [assumed] A part of a node draws the share of its GPUs in the power of the whole.
+void take_power(RunningCost& cost, const RunningFigure& whole, const HwProfile& node) {
+  const int used = node.devices_per_node, all = std::max(node.whole_devices, 1);
+  cost.watts = whole.value * used / all;
+  cost.watts_source = whole.ref;
+  if (used != all)
+    cost.watts_source = fmt::format("{} of {} GPUs of {:.4g} kW, in proportion [assumed]; {}", used,
+                                    all, whole.value / kWattsPerKilowatt, whole.ref);
+}
 
 }  // namespace
 
@@ -33,8 +45,7 @@ RunningCost running_cost(const RunningSettings& settings, const HwProfile& node)
     cost.watts = settings.node_watts;
     cost.watts_source = kAsGiven;
   } else if (const auto known = max_power_watts(node)) {
-    cost.watts = known->value;
-    cost.watts_source = known->ref;
+    take_power(cost, *known, node);
   }
   return cost;
 }

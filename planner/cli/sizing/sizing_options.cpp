@@ -48,7 +48,7 @@ void add_failures(Syntax& syntax, double& tokens, FailureSettings& failures) {
 void add_sized(Syntax& syntax, PinOptions& pins, PlanCommand& question) {
   syntax.text("-m,--model", question.model, "M",
               "Model: a name (zplan models), a .json file, or a folder of Hugging Face");
-  syntax.text("--stack,--for", question.stack, "S",
+  syntax.text("--for,--stack", question.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
   pins.add("/batch/global_batch", syntax, question.pins);
   pins.add("/batch/sequence", syntax, question.pins);
@@ -85,7 +85,7 @@ Command parse_max(const Arguments& arguments) {
               "16xH100, NODE or NODExCOUNT (zplan clusters), or a .json file");
   syntax.texts("--family", command.families, "F",
                "data-parallel, zero-1, zero-offload, infinity-nvme ..; repeated [all]");
-  syntax.text("--stack,--for", command.stack, "S",
+  syntax.text("--for,--stack", command.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
   std::vector<std::string> changes;
   add_changes(syntax, changes);
@@ -139,9 +139,11 @@ Command parse_need(const Arguments& arguments) {
                 "  ./zplan need --model gpt2 --tokens 10B --cluster dgx2 --node-power 10kW\n");
   add_sized(syntax, pins, question);
   syntax.texts("-c,--cluster", command.kinds, "NODE",
-               "Kind of node; repeated [all with GPUs of NVIDIA since A100]");
+               "Kind of node, or a GPU for its whole node; repeated [all NVIDIA since A100]");
   add_changes(syntax, question.changes);
-  syntax.duration("--within", "Days that it may take [any]", command.within);
+  syntax.duration("--within",
+                  "Days that it may take, 60d; without it the fewest nodes of --cluster",
+                  command.within);
   add_running(syntax, command.running);
   constexpr std::int64_t kMost = 32'768;
   syntax.integer("--max-nodes", 1, kMost, "Nodes to try at most [32,768 GPUs]",
@@ -154,6 +156,10 @@ Command parse_need(const Arguments& arguments) {
   pins.finish(question.pins);
   if (question.model.empty() || command.tokens <= 0)
     throw_bad_input("expected --model and --tokens, as in: zplan need --model 10B --tokens 300B");
+  if (command.kinds.empty() && command.within.value < 0)
+    throw_bad_input(
+        "--within: expected the days of the run, as in --within 60d; without it the kind of node, "
+        "as in --cluster H100, for the fewest on which a plan fits");
   return command;
 }
 

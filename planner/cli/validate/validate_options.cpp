@@ -67,7 +67,7 @@ Command parse_validate(const std::vector<std::string>& arguments) {
   syntax.positional("RUNS.jsonl", command.runs,
                     "Published runs (zplan.runs/2, zplan.runs/1), one record each");
   syntax.text("--group", command.group, "G", "Only the runs of this group");
-  syntax.text("--stack,--for", command.stack, "NAME",
+  syntax.text("--for,--stack", command.stack, "NAME",
               "Software of all runs: a name or a .json file [each record's own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Your calibration runs (zplan.runs/2): they correct the software's rates");

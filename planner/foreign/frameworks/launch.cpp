@@ -41,13 +41,21 @@ std::string node_launcher(const RankShape& shape, const Launched& launched, std:
       launched.program);
 }
 
+// What the script does, as lines of a comment.
+std::string started_words(const RankShape& shape) {
+  const std::string ranks = shape.gpus == 1 ? "one rank" : fmt::format("{} ranks", shape.gpus);
+  if (shape.nodes == 1) return fmt::format("Starts {} on this node.\n", ranks);
+  return fmt::format(
+      "Starts {} on each of {} nodes: it runs on each of them, with NODE_RANK and\n"
+      "# MASTER_ADDR set.\n",
+      ranks, shape.nodes);
+}
+
 std::string by_hand(const RankShape& shape, const Launched& launched) {
   return fmt::format(
       "#!/usr/bin/env bash\n"
-      "# Starts {1} ranks on each of {0} nodes. On several nodes it runs on each of them, with\n"
-      "# NODE_RANK and MASTER_ADDR set.\n"
-      "set -euo pipefail\n{2}{3}exec {4} \"$@\"\n",
-      shape.nodes, shape.gpus, kHere, exports(launched),
+      "# {0}set -euo pipefail\n{1}{2}exec {3} \"$@\"\n",
+      started_words(shape), kHere, exports(launched),
       node_launcher(shape, launched, "\"${NODE_RANK:-0}\"", "\"${MASTER_ADDR:-127.0.0.1}\"",
                     "\"${MASTER_PORT:-29500}\""));
 }
@@ -68,7 +76,7 @@ std::string with_mpirun(const RankShape& shape, const Launched& launched) {
                                     "\"$MASTER_ADDR\"", "\"$MASTER_PORT\"");
   return fmt::format(
       "#!/usr/bin/env bash\n"
-      "# Starts {0} ranks with Open MPI, {1} on each node of its host file.\n"
+      "# Starts {0} rank{8} with Open MPI, {1} on each node of its host file.\n"
       "set -euo pipefail\n{2}{3}"
       "export MASTER_ADDR=\"${{MASTER_ADDR:-$(hostname)}}\" "
       "MASTER_PORT=\"${{MASTER_PORT:-29500}}\"\n"
@@ -76,7 +84,7 @@ std::string with_mpirun(const RankShape& shape, const Launched& launched) {
       "  '{7} \"$@\"' -- \"$@\"\n",
       shape.nodes * shape.gpus, shape.gpus, kHere, exports(launched),
       starts_ranks ? shape.nodes * shape.gpus : shape.nodes, starts_ranks ? shape.gpus : 1,
-      forwarded, started);
+      forwarded, started, shape.nodes * shape.gpus == 1 ? "" : "s");
 }
 
 std::string with_slurm(const RankShape& shape, const Launched& launched) {

@@ -104,11 +104,12 @@ TEST(Spellings, OfGpusSayWhichServerAndNetworkAreMeant) {
             "16xH100 is taken for 2 nodes of 8 H100-SXM5-80GB as in dgx-h100: peer links of 450 "
             "GB/s within, 8 x 400 Gbit/s between");
   EXPECT_EQ(sentence("2x4090"),
-            "2x4090 is taken for a node of 2 GeForce RTX 4090 24GB as in rtx4090-workstation: PCIe "
-            "within");
+            "2x4090 is taken for a node of 2 GeForce RTX 4090 24GB as in rtx4090-workstation (256 "
+            "GiB of CPU memory and 1 NVMe drive, assumed): PCIe within");
+  EXPECT_EQ(sentence("RTX4090x2").substr(9), sentence("2x4090").substr(6));
   EXPECT_THAT(sentence("a100-80gb"), HasSubstr("; not A100-PCIe-80GB as in a100-pcie-80"));
   EXPECT_THAT(sentence("g6e.12xlarge"), HasSubstr("host and network of the instance are not"));
-  EXPECT_THAT(sentence("h20x8"), HasSubstr("8 nodes of 8 H20-SXM-96GB as in hgx-h20; type 8xh20"));
+  EXPECT_THAT(sentence("mi300xx8"), HasSubstr("as in mi300x; type 8xmi300x"));
   EXPECT_THAT(sentence("dgx-h100x2"), IsEmpty());
   EXPECT_THAT(sentence("DGX H100 x 2"), IsEmpty());
 }
