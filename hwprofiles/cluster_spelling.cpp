@@ -231,7 +231,8 @@ std::string whole_node_of(std::string_view typed) {
 
 std::string remark_on_node_name(std::string_view typed, const Cluster& cluster) {
   const HwProfile& node = cluster.node;
-  if (node.devices_per_node == 1 || to_lower(typed) == cluster.name) return "";
+  const bool is_one_by_name = cluster.nodes == 1 && to_lower(typed) == cluster.name;
+  if (node.devices_per_node == 1 || is_one_by_name) return "";
   const auto counted = cluster.nodes > 1 ? split_count(typed) : std::nullopt;
   const std::string_view name = counted ? counted->name : typed;
   const std::vector<SpelledDevice> devices = read_spelled_devices();

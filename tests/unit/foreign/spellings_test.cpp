@@ -101,8 +101,9 @@ TEST(Spellings, OfGpusSayWhichServerAndNetworkAreMeant) {
     return cluster.understood.empty() ? std::string() : cluster.understood.front();
   };
   EXPECT_EQ(sentence("16xH100"),
-            "16xH100 is taken for 2 nodes of 8 H100-SXM5-80GB as in dgx-h100: peer links of 450 "
-            "GB/s within, 8 x 400 Gbit/s between");
+            "16xH100 is taken for 2 nodes of 8 H100-SXM5-80GB as in dgx-h100 (2048 GiB of CPU "
+            "memory and 8 NVMe drives, assumed): peer links of 450 GB/s within, 8 x 400 Gbit/s "
+            "between");
   EXPECT_EQ(sentence("2x4090"),
             "2x4090 is taken for a node of 2 GeForce RTX 4090 24GB as in rtx4090-workstation (256 "
             "GiB of CPU memory and 1 NVMe drive, assumed): PCIe within");
