@@ -248,9 +248,11 @@ Answer answer_for(const PlanCommand& typed, bool asked, const Effort& effort = {
   answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
   if (const std::string remark = beyond_positions(answer.model, answer.sequence); !remark.empty())
     answer.assumed.push_back(remark);
-  evaluator.wins = [&worlds](const Plan& fastest, const Plan& other) {
-    return worlds.wins(fastest, other);
-  };
+  // What is to be cheap or on few GPUs is no dearer for being simple than the tie tolerance.
+  if (command.objective.what == Objective::kFastest)
+    evaluator.wins = [&worlds](const Plan& fastest, const Plan& other) {
+      return worlds.wins(fastest, other);
+    };
   ExactTimes exact(answer.model, answer.cluster);
   evaluator.simulate_exactly = [&exact](const Plan& plan) { return exact.simulate(plan); };
   answer.search = search(answer.model, answer.cluster, command.pins, evaluator, options);
