@@ -24,17 +24,17 @@ class Ranking {
   const std::vector<const Leaf*>& leaves() const { return leaves_; }
   const Leaf& fastest() const { return *fastest_; }
   const Leaf& recommended() const { return *recommended_; }
-  // No plan that takes longer is recommended, whatever it is.
+  // Returns the longest time with which any plan is recommended, and that for plans as simple as
+  // this one.
   Seconds limit() const;
-  // The same of plans as simple as this one.
   Seconds limit_of(const Plan& plan) const;
   bool is_near(const Leaf& leaf) const { return leaf.value() <= limit_of(leaf.candidate.plan); }
-  // Whether only samples or simplicity decide between the plan and the recommended one.
+  // Returns whether only samples or simplicity decide between the plan and the recommended one.
   bool is_tied(const Leaf& leaf) const {
     return is_near(leaf) || leaf.value() <= recommended().value();
   }
-  // In how many of 100 samples the fastest plan beats this one, which is tied;
-  // nothing where that is not known.
+  // Returns in how many of 100 samples the fastest plan beats this one, which is tied; nothing
+  // where that is not known.
   std::optional<int> wins_over(const Leaf& leaf) const;
   bool told_apart(const Leaf& leaf) const { return wins_over(leaf).value_or(0) >= kToldApart; }
 

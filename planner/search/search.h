@@ -164,8 +164,9 @@ struct Evaluator {
   std::function<Seconds(const Plan&)> simulate;  // simulated period, within kSimulationTolerance
   // The simulated period itself. Empty: `simulate` tells it.
   std::function<Seconds(const Plan&)> simulate_exactly{};
-  // In how many of 100 samples, each with constants drawn from what is known of them, `fastest`
-  // takes less time than `other`. Empty: nothing is known, and no two plans are told apart.
+  // Returns in how many of 100 samples, each with constants drawn from what is known of them,
+  // `fastest` takes less time than `other`. Empty: nothing is known, and no two plans are told
+  // apart.
   std::function<int(const Plan& fastest, const Plan& other)> wins{};
   // That of fit, of a plan that is lowered, but not placed; and one that is never above the
   // simulated period with its prefetch or a shallower one. Empty: nothing is known.

@@ -31,8 +31,8 @@ struct Simplicity {
 // The lesser is the simpler.
 Simplicity simplicity_of(const Plan& plan);
 
-// Whether a plan of the first kind uses fewer tiers than one of the second, or as many and keeps
-// more kinds of states on the GPU.
+// Returns whether a plan of the first kind uses fewer tiers than one of the second, or as many and
+// keeps more kinds of states on the GPU.
 bool keeps_more_on_gpu(const Simplicity& one, const Simplicity& other);
 
 // Whether replicas are only sharded, up to ZeRO stage 2, and everything is kept on the GPU.

@@ -1,4 +1,4 @@
-// Which software a question is answered for that names none: the one that speaks best for plans of
+// This chooses the software of a question that names none: the one that speaks best for plans of
 // this kind, by the runs of it that were measured and predicted (hwprofiles/software_runs.h).
 //
 // Profiles that share a name are one software. Of a software those on devices of the generation
@@ -47,8 +47,8 @@ struct MeasuredProfile {
   std::string device;  // on which most of these ran; empty: on the cluster's own class
   std::string format;  // "fp8" of their products; empty: some had the plan's
 };
-// Those on devices that compute alike; where there are none, those of the generation. `format`: of
-// the plan's products (planner/certainty/kind.h).
+// Returns those on devices that compute alike; where there are none, those of the generation.
+// `format`: of the plan's products (planner/certainty/kind.h).
 MeasuredProfile measured_of(const StackProfile& profile, const Cluster& cluster,
                             const std::string& format);
 

@@ -378,10 +378,8 @@ class MeasuredAnswer {
   }
 
   bool is_measured(const Answer& answer) const {
-    const Family family = family_of(answer.best->planned.plan);
-    const std::vector<std::string>& features = software_of(answer).features;
-    return (!family.cpu || has(features, kStatesOnCpu)) &&
-           (!family.nvme || has(features, kStatesOnDrives));
+    const std::string kind = unmeasured_kind(software_of(answer).features);
+    return kind.empty() || Constraint::never(kind).allows(answer.best->planned.plan);
   }
 
   const MeasuredSoftware& software_of(const Answer& answer) const {

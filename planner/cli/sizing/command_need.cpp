@@ -118,7 +118,7 @@ class Need {
  public:
   Need(const NeedCommand& command, const ModelConfig& model) : command_(command), model_(model) {}
 
-  // Of one node at the peak of its GPUs; zero where the model is none of those that this bounds.
+  // Returns what one node takes at the peak of its GPUs; zero where the model has no such bound.
   Seconds least_time_of_node(const Cluster& kind) {
     Cluster node = with_nodes(kind, 1);
     Pins pins = command_.question.pins;
@@ -280,7 +280,7 @@ void tell(const NeedRow& row) {
                          count_of(row.fewest.found->nodes, "node"), run_words(*row.goodput)));
 }
 
-// What the peak of the GPUs alone asks for, on stderr before any search.
+// Says on stderr, before any search, what the peak of the GPUs alone asks for.
 void tell_bounds(const std::vector<Cluster>& kinds, const NeedCommand& command, Need& need) {
   constexpr std::size_t kMostNamed = 4;
   std::vector<std::string> bounds;
@@ -376,7 +376,7 @@ std::vector<std::string> softwares_of(const std::vector<NeedRow>& rows) {
   return titles;
 }
 
-// What the counts rest on beside the model.
+// Says what the counts rest on beside the model.
 std::string basis_of(const std::vector<NeedRow>& rows, const NeedCommand& command) {
   std::vector<std::string> parts;
   const bool is_asked = !command.question.stack.empty() || !command.question.anchor.empty();

@@ -41,7 +41,7 @@ std::string node_launcher(const RankShape& shape, const Launched& launched, std:
       launched.program);
 }
 
-// What the script does, as lines of a comment.
+// Says what the script does, as lines of a comment.
 std::string started_words(const RankShape& shape) {
   const std::string ranks = shape.gpus == 1 ? "one rank" : fmt::format("{} ranks", shape.gpus);
   if (shape.nodes == 1) return fmt::format("Starts {} on this node.\n", ranks);

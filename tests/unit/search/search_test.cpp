@@ -210,7 +210,7 @@ TEST_F(SearchTest, APlanToldApartFromTheFastestIsNotRecommended) {
   EXPECT_EQ(run(m).wins, 89);
 }
 
-// Where samples tell plans apart a plan that keeps more on the GPU may be 9 % slower.
+// A plan that keeps more on the GPU may be 9 % slower, unless samples tell the plans apart.
 TEST_F(SearchTest, TheGpuAloneIsRecommendedWithinTheErrorOfAPrediction) {
   Model m;
   double on_gpu = 10.8;
